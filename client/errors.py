@@ -1,0 +1,106 @@
+"""Errors as the client raises them: those of the domain, by reason, and the few that arise on the way.
+
+::
+
+    TurnledgerError                 turnledger.domain.errors draws the rest of the tree
+    ├── ServiceFault                a fault of the service; has an id to report
+    ├── WindowMismatch              a window does not have the digest it came with
+    └── Unavailable
+        ├── ServiceUnreachable      no connection, or it broke
+        └── DeadlinePassed          no answer in time
+
+After ``Unavailable`` and its kinds, the same call with the same request id is safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import grpc
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+from turnledger.client.options import MESSAGE_BYTES_MAX
+from turnledger.domain.errors import LimitExceeded, NoWindow, TurnledgerError, Unavailable
+from turnledger.v1 import error_reason_pb2, window_pb2
+
+DOMAIN = "turnledger"
+
+
+@dataclass(eq=False)
+class ServiceFault(TurnledgerError):
+    """A fault of the service."""
+
+    fault_id: str
+
+    reason = "INTERNAL"
+    template = "the service failed; report it with id {fault_id}"
+
+
+@dataclass(eq=False)
+class WindowMismatch(TurnledgerError):
+    """A window does not have the digest it came with: do not send it."""
+
+    run_id: str
+    iteration: int
+
+    template = "window {iteration} of run {run_id} does not have the digest it came with"
+
+
+class ServiceUnreachable(Unavailable):
+    """There is no connection to the service, or it broke."""
+
+
+class DeadlinePassed(Unavailable):
+    """There was no answer in time; whether something was written is not known."""
+
+
+def _all_classes(cls: type[TurnledgerError]) -> Iterator[type[TurnledgerError]]:
+    yield cls
+    for subclass in cls.__subclasses__():
+        yield from _all_classes(subclass)
+
+
+BY_REASON: dict[str, type[TurnledgerError]] = {
+    cls.reason: cls for cls in _all_classes(TurnledgerError) if cls.reason
+}
+"""The class of every reason in the catalogue."""
+
+
+def error_of(call: grpc.RpcError, request_bytes: int) -> TurnledgerError:
+    """The typed error of a failed call."""
+    status = rpc_status.from_call(call)  # type: ignore[arg-type]
+    for detail in status.details if status else ():
+        info = error_details_pb2.ErrorInfo()
+        if detail.Is(info.DESCRIPTOR) and detail.Unpack(info) and info.domain == DOMAIN:
+            return _typed(info.reason, dict(info.metadata), status.message if status else "")
+    return _untyped(call, request_bytes)
+
+
+def error_of_build(error: window_pb2.BuildError) -> NoWindow:
+    """The typed error of a window that could not be built."""
+    reason = error_reason_pb2.ErrorReason.Name(error.reason).removeprefix("ERROR_REASON_")
+    typed = _typed(reason, dict(error.metadata), error.message)
+    assert isinstance(typed, NoWindow)
+    return typed
+
+
+def _typed(reason: str, metadata: dict[str, str], message: str) -> TurnledgerError:
+    cls = BY_REASON.get(reason)
+    if cls is None:
+        return ServiceUnreachable(f"the service is newer than this client: {reason}: {message}")
+    if issubclass(cls, Unavailable):
+        return cls(message)
+    return cls.from_metadata(metadata)
+
+
+def _untyped(call: grpc.RpcError, request_bytes: int) -> TurnledgerError:
+    """Errors that gRPC itself raises have no ErrorInfo."""
+    code = call.code()
+    details = call.details() or code.name
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return DeadlinePassed(details)
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return LimitExceeded("request", MESSAGE_BYTES_MAX, request_bytes)
+    return ServiceUnreachable(f"{code.name}: {details}")

@@ -1,0 +1,1 @@
+"""A small mug shop: catalog, prices, stock, orders, shipping and invoices."""

@@ -1,0 +1,123 @@
+"""What every call goes through: admission, errors as statuses, one log line without content."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Semaphore
+from typing import Any, NoReturn
+
+import grpc
+import structlog
+from eventsourcing.persistence import IntegrityError, PersistenceError
+from google.protobuf.message import Message
+from google.rpc import code_pb2, status_pb2
+from grpc_status import rpc_status
+
+from turnledger.domain.errors import ServiceBusy, StoreUnavailable, TurnledgerError
+from turnledger.grpc.errors import internal_status, status_of
+from turnledger.grpc.limits import STREAM_THREADS, STREAMS_MAX
+
+log = structlog.get_logger("turnledger.grpc")
+Handler = Any
+"""grpc.RpcMethodHandler: a named tuple whose fields depend on the kind of call."""
+
+
+class CallInterceptor(grpc.ServerInterceptor):
+    """Wraps every handler of turnledger's own services; health and reflection pass as they are."""
+
+    def __init__(self) -> None:
+        self.stopping = Event()
+        self._streams = Semaphore(STREAMS_MAX)
+        self._stream_pool = ThreadPoolExecutor(STREAM_THREADS, thread_name_prefix="stream")
+
+    def close(self) -> None:
+        """Ends the threads of streams once the server has stopped."""
+        self._stream_pool.shutdown(wait=False, cancel_futures=True)
+
+    def intercept_service(
+        self, continuation: Callable[[grpc.HandlerCallDetails], Handler], details: grpc.HandlerCallDetails
+    ) -> Handler:
+        """The handler of a call, wrapped."""
+        handler = continuation(details)
+        method: str = details.method
+        if handler is None or not method.startswith("/turnledger."):
+            return handler
+        if handler.unary_unary:
+            return handler._replace(unary_unary=self._unary(method, handler.unary_unary))
+        wrapped = handler._replace(unary_stream=self._stream(method, handler.unary_stream))
+        # Long streams have threads of their own, so that they can't starve calls.
+        wrapped.experimental_thread_pool = self._stream_pool
+        return wrapped
+
+    def _unary(self, method: str, behavior: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        def call(request: Message, context: grpc.ServicerContext) -> Any:
+            with _Call(method, request, context) as running:
+                running.check(self.stopping)
+                return behavior(request, context)
+
+        return call
+
+    def _stream(self, method: str, behavior: Callable[[Any, Any], Iterator[Any]]) -> Callable[[Any, Any], Any]:
+        def call(request: Message, context: grpc.ServicerContext) -> Iterator[Any]:
+            with _Call(method, request, context) as running:
+                running.check(self.stopping)
+                if not self._streams.acquire(blocking=False):
+                    raise ServiceBusy(f"{STREAMS_MAX} streams are open")
+                try:
+                    for answer in behavior(request, context):
+                        yield answer
+                        running.check(self.stopping)
+                finally:
+                    self._streams.release()
+
+        return call
+
+
+class _Call:
+    """One call: its errors become statuses, its end becomes a log line."""
+
+    def __init__(self, method: str, request: Message, context: grpc.ServicerContext) -> None:
+        self._method = method.rpartition("/")[2]
+        self._request = request
+        self._context = context
+        self._started = time.perf_counter()
+
+    def __enter__(self) -> _Call:
+        return self
+
+    def check(self, stopping: Event) -> None:
+        """Raises :class:`ServiceBusy` once the service is stopping."""
+        if stopping.is_set():
+            raise ServiceBusy("the service is stopping")
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, GeneratorExit):
+            self._log("ok" if error is None else "cancelled")
+            return
+        if isinstance(error, PersistenceError | IntegrityError):
+            error = StoreUnavailable(f"the store does not answer: {type(error).__name__}").with_traceback(None)
+        if isinstance(error, TurnledgerError):
+            self._log(error.reason)
+            self._abort(status_of(error))
+        fault_id = secrets.token_hex(8)
+        log.error("fault", fault_id=fault_id, exc_info=error, **self._facts())
+        self._abort(internal_status(fault_id))
+
+    def _abort(self, status: status_pb2.Status) -> NoReturn:
+        self._context.abort_with_status(rpc_status.to_status(status))
+        raise AssertionError(code_pb2.Code.Name(status.code))  # abort_with_status always raises
+
+    def _log(self, outcome: str) -> None:
+        log.info("call", outcome=outcome, **self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        """What may be logged of a call: never content."""
+        return {
+            "method": self._method,
+            "run_id": getattr(self._request, "run_id", None),
+            "request_id": getattr(self._request, "request_id", None) or None,
+            "duration_ms": round((time.perf_counter() - self._started) * 1000, 2),
+        }

@@ -1,0 +1,127 @@
+"""The server process: starts, serves, and stops cleanly."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from types import TracebackType
+from typing import Self
+
+import grpc
+import structlog
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from turnledger.domain.errors import FieldInvalid
+from turnledger.grpc.interceptors import CallInterceptor
+from turnledger.grpc.limits import CALL_THREADS, DRAIN_SECONDS, SERVER_OPTIONS
+from turnledger.grpc.services import AuditServicer, LedgerServicer
+from turnledger.ledger.application import Ledger
+from turnledger.ledger.stores import open_ledger
+from turnledger.v1 import audit_service_pb2, audit_service_pb2_grpc, ledger_service_pb2, ledger_service_pb2_grpc
+
+DEFAULT_LISTEN = "127.0.0.1:50551"
+_SERVICES = (
+    ledger_service_pb2.DESCRIPTOR.services_by_name["LedgerService"].full_name,
+    audit_service_pb2.DESCRIPTOR.services_by_name["AuditService"].full_name,
+)
+log = structlog.get_logger("turnledger.server")
+
+
+class Server:
+    """A running service over one ledger. A context manager: it stops at the end of the block."""
+
+    def __init__(self, ledger: Ledger, listen: str = DEFAULT_LISTEN) -> None:
+        """Binds ``listen`` (``host:port``; port 0 takes a free one) and starts to serve.
+
+        Raises :class:`FieldInvalid` where the address can't be bound.
+        """
+        self._ledger = ledger
+        self._interceptor = CallInterceptor()
+        self._health = health.HealthServicer()
+        self._server = grpc.server(
+            ThreadPoolExecutor(CALL_THREADS, thread_name_prefix="call"),
+            interceptors=[self._interceptor],
+            options=SERVER_OPTIONS,
+        )
+        ledger_service_pb2_grpc.add_LedgerServiceServicer_to_server(LedgerServicer(ledger), self._server)
+        audit_service_pb2_grpc.add_AuditServiceServicer_to_server(AuditServicer(ledger), self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection(
+            (*_SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
+        )
+        self.address = _bind(self._server, listen)
+        self._server.start()
+        self._report(health_pb2.HealthCheckResponse.SERVING)
+
+    def _report(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
+        for service in ("", *_SERVICES):
+            self._health.set(service, status)
+
+    def stop(self, drain_seconds: float = DRAIN_SECONDS) -> None:
+        """Takes no more calls, lets those that run end, and closes the ledger."""
+        self._report(health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._interceptor.stopping.set()
+        self._server.stop(drain_seconds).wait()
+        self._interceptor.close()
+        self._ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def start(store: str = "memory:", listen: str = "127.0.0.1:0") -> Server:
+    """A service on a store, in this process: for tests, notebooks and trying things out.
+
+    Logs warnings only, unless the program has configured structlog itself.
+    """
+    if not structlog.is_configured():
+        configure_logs(logging.WARNING)
+    return Server(open_ledger(store), listen)
+
+
+def _bind(server: grpc.Server, listen: str) -> str:
+    host, separator, port = listen.rpartition(":")
+    if not separator or not host or not port.isdecimal():
+        raise FieldInvalid("listen", "must be HOST:PORT", listen)
+    try:
+        bound = server.add_insecure_port(listen)
+    except RuntimeError as error:
+        raise FieldInvalid("listen", "must be an address that is free", listen) from error
+    return f"{host}:{bound}"
+
+
+def serve(store: str, listen: str) -> None:
+    """Serves until SIGTERM or SIGINT, then drains and returns. Logs as JSON lines on standard error."""
+    configure_logs()
+    stopping = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, frame: stopping.set())
+    server = Server(open_ledger(store), listen)
+    log.info("serving", address=server.address, store=store)
+    stopping.wait()
+    log.info("stopping")
+    server.stop()
+    log.info("stopped")
+
+
+def configure_logs(level: int = logging.INFO) -> None:
+    """Structured logs on standard error, one JSON object a line."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

@@ -1,0 +1,1 @@
+"""The ledger: the application's use cases, and how events are kept."""

@@ -1,0 +1,711 @@
+"""The ledger's use cases: facts in, windows out, one transaction each.
+
+A use case works on what is held of the run, and the store checks that the run stands where it is believed
+to: a stale cache costs a second attempt, never a wrong answer. An error or an answer that writes nothing
+is given only after the run's version was checked.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, TypeVar, cast
+
+import uuid_utils
+from eventsourcing.application import Application
+
+from turnledger.domain import compositions
+from turnledger.domain import events as e
+from turnledger.domain.digests import chain_next, chain_start
+from turnledger.domain.errors import (
+    FieldInvalid,
+    IterationOutOfRange,
+    LimitExceeded,
+    NoWindow,
+    PolicyInvalid,
+    RunClosed,
+    RunExists,
+    TurnledgerError,
+    VersionConflict,
+    shown,
+)
+from turnledger.domain.formats import format_named
+from turnledger.domain.ids import (
+    CHECKPOINTS,
+    LEDGER,
+    NAMESPACE_DEFAULT,
+    WINDOWS,
+    CallKey,
+    check_run_id,
+    originator_id,
+    run_id_of_request,
+    run_key,
+    step_id,
+    treated_stream,
+)
+from turnledger.domain.jsonbytes import canonical
+from turnledger.domain.policies import Policy, TokenBudget, parse_policy
+from turnledger.domain.records import Omission
+from turnledger.domain.run import Lookups, NewMessage, Run, Stamp, opened
+from turnledger.domain.usage import Usage
+from turnledger.domain.words import OmissionReason
+from turnledger.ledger import commands as c
+from turnledger.ledger.answers import (
+    Answerer,
+    AppendAnswer,
+    EnvelopeAnswer,
+    OpenAnswer,
+    UsageAnswer,
+    WindowAnswer,
+    WriteAnswer,
+)
+from turnledger.ledger.encoding import EventMapper
+from turnledger.ledger.loading import Loader, Replayed
+from turnledger.ledger.outcomes import error_of_outcome, outcome_of_error
+from turnledger.ledger.parsing import (
+    check_envelope,
+    check_limits,
+    check_usage_limit,
+    read_messages,
+    read_usage,
+)
+from turnledger.ledger.recorder import Commit, LedgerRecorder, RequestExists, RunHead, StaleHead
+from turnledger.ledger.requests import check_request_id, first_outcome, request_row
+from turnledger.ledger.sessions import Session, Sessions, Slot
+from turnledger.ledger.tokenizers import check_tokenizer, tokenizer_named
+from turnledger.projections.live import Live
+from turnledger.projections.strategies import strategy_of
+from turnledger.projections.visit import Draft, Visit
+from turnledger.projections.windows import NO_ITEMS
+
+CHECKPOINT_FACTS = 256
+"""Facts since the last window or checkpoint after which an append takes a checkpoint."""
+ATTEMPTS_MAX = 5
+LABELS_MAX = 32
+LABEL_KEY_BYTES_MAX = 64
+LABEL_VALUE_BYTES_MAX = 256
+STEP_BASE_BYTES_MAX = 128
+REASON_BYTES_MAX = 4096
+
+Clock = Callable[[], datetime]
+Answer = TypeVar("Answer", bound=WriteAnswer)
+
+
+def utc_now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class Unit:
+    """What one use case writes, in one transaction."""
+
+    run: Run
+    """After its facts."""
+    facts: Sequence[e.RunEvent] = ()
+    draft: Draft | None = None
+    while_paused: bool = False
+    outcome: dict[str, Any] = field(default_factory=dict)
+    """What the answer can be made from again, for a retry."""
+    live: Live | None = None
+    """With its messages, where the turns are held."""
+
+
+class Ledger(Application[str]):
+    """Runs and their windows, in one store."""
+
+    name = "turnledger"
+
+    def __init__(
+        self,
+        env: Mapping[str, str] | None = None,
+        *,
+        namespace: str = NAMESPACE_DEFAULT,
+        clock: Clock = utc_now,
+        new_id: Callable[[], str] | None = None,
+    ) -> None:
+        super().__init__(dict(env or {}))
+        self.namespace = namespace
+        self.store = cast("LedgerRecorder", self.recorder)
+        self.loader = Loader(self.store, cast("EventMapper", self.mapper))
+        self.answerer = Answerer(self.loader)
+        self.sessions = Sessions()
+        self._clock = clock
+        self._new_id = new_id or _uuid7
+
+    def key(self, run_id: str) -> str:
+        """The key of a run. Raises :class:`FieldInvalid` for what is no run id."""
+        return run_key(self.namespace, check_run_id(run_id))
+
+    # Opening
+
+    def open_run(self, command: c.OpenRun, principal: str | None = None) -> OpenAnswer:
+        """Opens a run, or answers as before where it is open with the same content."""
+        check_request_id(command.request_id)
+        policy = self._check_opening(command)
+        run_id = command.run_id or (
+            run_id_of_request(self.namespace, command.request_id) if command.request_id else self._new_id()
+        )
+        command = replace(command, run_id=check_run_id(run_id))
+        key = self.key(run_id)
+        messages = read_messages(command.messages, format_named(command.format), tokenizer_named(command.tokenizer))
+        with self.sessions.locked(key) as slot:
+            if self.store.select_head(key) is None:
+                try:
+                    return self._open(slot, key, command, policy, messages, principal)
+                except StaleHead:
+                    pass  # Another process opened it just now.
+            return self._opened_before(slot, key, command, policy)
+
+    def _check_opening(self, command: c.OpenRun) -> Policy:
+        """Everything about an opening that needs no ledger."""
+        format_named(command.format)
+        policy = parse_policy(command.policy)
+        strategy_of(policy)
+        if command.tokenizer:
+            check_tokenizer(command.tokenizer)
+        elif isinstance(policy, TokenBudget) and policy.measure == "tokenizer":
+            raise PolicyInvalid("policy.measure", "tokenizer needs a run with a tokenizer", "no tokenizer")
+        if command.context_limit_tokens is not None and command.context_limit_tokens < 1:
+            raise FieldInvalid("context_limit_tokens", "must be at least 1", str(command.context_limit_tokens))
+        _check_labels(command.labels)
+        if len(command.step_base.encode()) > STEP_BASE_BYTES_MAX:
+            raise LimitExceeded("step_base", STEP_BASE_BYTES_MAX, len(command.step_base.encode()))
+        if command.envelope is not None:
+            check_envelope(command.envelope)
+        check_limits(command.messages)
+        return policy
+
+    def _open(
+        self,
+        slot: Slot,
+        key: str,
+        command: c.OpenRun,
+        policy: Policy,
+        messages: list[NewMessage],
+        principal: str | None,
+    ) -> OpenAnswer:
+        stamp = self._stamp(command, principal)
+        opening = Run.open(
+            key,
+            stamp,
+            format=command.format,
+            policy=policy,
+            tokenizer=command.tokenizer or None,
+            labels=dict(command.labels),
+            step_base=command.step_base or command.run_id,
+            context_limit_tokens=command.context_limit_tokens,
+            arguments_key=secrets.token_bytes(16),
+            envelope=command.envelope is not None,
+            messages=len(messages),
+            imported=command.imported,
+        )
+        run = opened(opening)
+        facts: list[e.RunEvent] = [opening]
+        if command.envelope is not None:
+            envelope_set = run.set_envelope(stamp, command.envelope, self._envelope_tokens(run, command.envelope), _no_body)
+            assert envelope_set is not None
+            facts.append(envelope_set)
+            run = run.apply(envelope_set)
+        appended, run = run.append(stamp, messages, _NO_LOOKUPS, imported=command.imported)
+        live = Live().add(fact.message for fact in appended)
+        session = self._commit(None, Unit(run, [*facts, *appended], live=live), stamp, None)
+        slot.session = replace(session, items=NO_ITEMS)
+        return OpenAnswer(run.version, False, session.head, tuple(fact.message.version for fact in appended))
+
+    def _opened_before(self, slot: Slot, key: str, command: c.OpenRun, policy: Policy) -> OpenAnswer:
+        session = slot.session or self.loader.session(key)
+        opening = session.run.opening
+        same = {
+            "format": opening.format == command.format,
+            "policy": opening.policy == policy.model_dump(),
+            "tokenizer": (opening.tokenizer or "") == command.tokenizer,
+            "labels": opening.labels == dict(command.labels),
+            "step_base": opening.step_base == (command.step_base or command.run_id),
+            "context_limit_tokens": opening.context_limit_tokens == command.context_limit_tokens,
+            "envelope": opening.envelope is (command.envelope is not None),
+            "messages": opening.messages == len(command.messages),
+            "imported": opening.imported is command.imported,
+        }
+        first = 3 if opening.envelope else 2
+        versions = tuple(range(first, first + opening.messages))
+        if all(same.values()):
+            bodies = self.loader.bodies(key, LEDGER, range(2, first + opening.messages))
+            given = {v: m.body for v, m in zip(versions, command.messages, strict=True)}
+            same["messages"] = all(v not in bodies or bodies[v].content == given[v] for v in versions)
+            if command.envelope is not None and 2 in bodies:
+                same["envelope"] = bodies[2].content == command.envelope.encode()
+        for name, is_same in same.items():
+            if not is_same:
+                raise RunExists(session.run.id, name)
+        return OpenAnswer(session.run.version, True, self.loader.head(key), versions)
+
+    # Facts
+
+    def append(self, command: c.Append, principal: str | None = None) -> AppendAnswer:
+        """Appends messages."""
+        if not command.messages:
+            raise FieldInvalid("messages", "at least one", "none")
+        messages = self._read(command.run_id, command.messages)
+
+        def decide(session: Session, stamp: Stamp) -> Unit:
+            return self._append(session, stamp, messages, imported=command.imported)
+
+        return self._write(command, decide, self._appended, principal)
+
+    def _append(self, session: Session, stamp: Stamp, messages: list[NewMessage], *, imported: bool) -> Unit:
+        run = session.run
+        lookups = Lookups(
+            lambda iteration: self.loader.window(run.key, iteration).ledger_version,
+            lambda call_id: self.loader.has_call(run.key, run.version, call_id),
+        )
+        facts, after = run.append(stamp, messages, lookups, imported=imported)
+        live = session.live.add(fact.message for fact in facts) if session.live else None
+        outcome: dict[str, Any] = {
+            "versions": [fact.message.version for fact in facts],
+            "omissions": [[f.message.mark, f.message.version] for f in facts if f.message.mark],
+        }
+        return Unit(after, facts, outcome=outcome, live=live)
+
+    def _appended(self, session: Session, unit: Unit, replayed: bool) -> AppendAnswer:
+        return AppendAnswer(
+            unit.run.version, replayed, tuple(unit.outcome["versions"]), _omissions(unit.outcome["omissions"])
+        )
+
+    def set_envelope(self, command: c.SetEnvelope, principal: str | None = None) -> EnvelopeAnswer:
+        """Sets what goes with the messages."""
+        check_envelope(command.envelope)
+
+        def decide(session: Session, stamp: Stamp) -> Unit:
+            run = session.run
+            tokens = self._envelope_tokens(run, command.envelope)
+            stored = self._stored_body(run.key)
+            fact = run.set_envelope(stamp, command.envelope, tokens, stored)
+            after = run.apply(fact) if fact else run
+            assert after.state.envelope is not None
+            outcome = {"commitment": after.state.envelope.commitment}
+            return Unit(after, [fact] if fact else [], outcome=outcome, live=session.live)
+
+        def answer(session: Session, unit: Unit, replayed: bool) -> EnvelopeAnswer:
+            return EnvelopeAnswer(unit.run.version, replayed or not unit.facts, unit.outcome["commitment"])
+
+        return self._write(command, decide, answer, principal)
+
+    def report_usage(self, command: c.ReportUsage, principal: str | None = None) -> UsageAnswer:
+        """Reports the usage of a call."""
+        check_usage_limit(command.usage, "usage.raw")
+
+        def decide(session: Session, stamp: Stamp) -> Unit:
+            run = session.run
+            usage = read_usage(command.usage, "usage", run.format)
+            fact = run.report_usage(stamp, command.iteration, usage, command.usage.raw)
+            outcome = {"input": usage.input_tokens, "output": usage.output_tokens, "off": fact.usage_implausible}
+            return Unit(run.apply(fact), [fact], outcome=outcome, live=session.live)
+
+        def answer(session: Session, unit: Unit, replayed: bool) -> UsageAnswer:
+            said = unit.outcome
+            return UsageAnswer(unit.run.version, replayed, Usage(said["input"], said["output"]), said["off"])
+
+        return self._write(command, decide, answer, principal)
+
+    def pause_run(self, command: c.PauseRun, principal: str | None = None) -> WriteAnswer:
+        """Pauses a run on some of its calls."""
+        if not command.calls:
+            raise FieldInvalid("calls", "at least one", "none")
+
+        def decide(session: Session, stamp: Stamp) -> Unit:
+            calls = [_open_call(session.run, ref, f"calls[{i}]") for i, ref in enumerate(command.calls)]
+            fact = session.run.pause(stamp, calls, awaits_person=command.awaits_person)
+            return Unit(session.run.apply(fact), [fact], live=session.live)
+
+        return self._write(command, decide, _written, principal)
+
+    def resume_run(self, command: c.ResumeRun, principal: str | None = None) -> WriteAnswer:
+        """Resumes a run."""
+
+        def decide(session: Session, stamp: Stamp) -> Unit:
+            fact = session.run.resume(stamp)
+            return Unit(session.run.apply(fact), [fact], live=session.live)
+
+        return self._write(command, decide, _written, principal)
+
+    def abandon_tool_call(self, command: c.AbandonToolCall, principal: str | None = None) -> WriteAnswer:
+        """Gives up a call."""
+        reason = _reason(command.reason)
+
+        def decide(session: Session, stamp: Stamp) -> Unit:
+            fact = session.run.abandon(stamp, _open_call(session.run, command.call, "call"), reason)
+            return Unit(session.run.apply(fact), [fact], live=session.live)
+
+        return self._write(command, decide, _written, principal)
+
+    def close_run(self, command: c.CloseRun, principal: str | None = None) -> WriteAnswer:
+        """Ends a run."""
+        reason = _reason(command.reason)
+        if not command.status.is_closed:
+            raise FieldInvalid("status", "must be finished, failed or cancelled", command.status.value)
+
+        def decide(session: Session, stamp: Stamp) -> Unit:
+            fact = session.run.close(stamp, command.status, reason)
+            return Unit(session.run.apply(fact), [fact], live=session.live)
+
+        return self._write(command, decide, _written, principal)
+
+    # Windows
+
+    def build_window(self, command: c.BuildWindow, principal: str | None = None) -> AppendAnswer:
+        """Builds the next window, or answers with one that was handed out."""
+
+        def decide(session: Session, stamp: Stamp) -> Unit:
+            return self._build(session, Unit(session.run, live=session.live), command, command.iteration)
+
+        def answer(session: Session, unit: Unit, replayed: bool) -> AppendAnswer:
+            return self._windowed(session, unit, replayed, command.base)
+
+        return self._write(command, decide, answer, principal)
+
+    def step(self, command: c.Step, principal: str | None = None) -> AppendAnswer:
+        """Appends messages and builds the next window, in one transaction."""
+        messages = self._read(command.run_id, command.messages)
+
+        def decide(session: Session, stamp: Stamp) -> Unit:
+            session = self.loader.with_live(session)
+            unit = self._append(session, stamp, messages, imported=command.imported)
+            return self._build(session, unit, command, None)
+
+        def answer(session: Session, unit: Unit, replayed: bool) -> AppendAnswer:
+            return self._windowed(session, unit, replayed, command.base)
+
+        return self._write(command, decide, answer, principal)
+
+    def _build(
+        self, session: Session, unit: Unit, command: c.BuildWindow | c.Step, iteration: int | None
+    ) -> Unit:
+        """The unit with a window; or, where nothing came since the last one, or an earlier one is asked for,
+        the number of that."""
+        unit.outcome.setdefault("versions", [])
+        unit.outcome.setdefault("omissions", [])
+        run = unit.run
+        state = run.state
+        if iteration is not None and not 1 <= iteration <= state.iteration + 1:
+            raise IterationOutOfRange(run.id, "iteration", iteration, state.iteration)
+        if iteration is not None and iteration <= state.iteration:
+            unit.outcome["iteration"] = iteration
+            return unit
+        if state.iteration and state.fact_version <= state.window_version:
+            unit.outcome["iteration"] = state.iteration
+            return unit
+        if state.status.is_closed:
+            raise RunClosed(run.id, state.status.value)
+        session = self.loader.with_live(session)
+        live = unit.live if unit.live is not None else session.live
+        assert live is not None and session.items is not None
+        known = {f.originator_version: f.body for f in unit.facts if f.body is not None}
+        visit = Visit(
+            run,
+            live,
+            session.items,
+            self._body_reader(run.key, known),
+            self.loader.counter(run),
+            while_paused=command.while_paused,
+        )
+        try:
+            unit.draft = visit.build()
+        except NoWindow as error:
+            unit.outcome["error"] = outcome_of_error(error)
+            unit.live = live
+            return unit
+        unit.outcome["iteration"] = unit.draft.state.iteration
+        unit.while_paused = command.while_paused
+        return unit
+
+    def _windowed(self, session: Session, unit: Unit, replayed: bool, base: c.Base | None) -> AppendAnswer:
+        said = unit.outcome
+        versions, omissions = tuple(said["versions"]), _omissions(said["omissions"])
+        version = unit.run.version
+        if "error" in said:
+            error = error_of_outcome(said["error"])
+            return AppendAnswer(version, replayed, versions, omissions, error=error)
+        window = self._window_answer(session, unit, said["iteration"], base)
+        return AppendAnswer(version, replayed, versions, omissions, window)
+
+    def _window_answer(self, before: Session, unit: Unit, iteration: int, base: c.Base | None) -> WindowAnswer:
+        run = unit.run
+        base_keys = self._base_keys(before, run, base)
+        if unit.draft is None:
+            recorded = self.loader.replay(run, iteration)
+            return self.answerer.window(run, recorded, base, base_keys, known={}, is_replay=True)
+        draft = unit.draft
+        known = {(LEDGER, f.originator_version): f.body for f in unit.facts if f.body is not None}
+        known |= {(treated_stream(t.form.treatment), t.version): t.body for t in draft.treated if t.body is not None}
+        window = unit.outcome["window"]
+        return self.answerer.window(run, Replayed(window, draft.entries, {}), base, base_keys, known=known, is_replay=False)
+
+    def _base_keys(self, before: Session, run: Run, base: c.Base | None) -> Sequence[bytes] | None:
+        """The items of the window that the caller holds; None where we know no such window."""
+        if base is None or not 1 <= base.iteration <= run.state.iteration:
+            return None
+        state = before.run.state
+        if base.iteration == state.iteration and before.items is not None:
+            return before.items.keys if base.digest == state.window_digest else None
+        recorded = self.loader.replay(run, base.iteration)
+        if recorded.window.digest != base.digest:
+            return None
+        return [entry.key for entry in recorded.entries]
+
+    # Writing
+
+    def _write(
+        self,
+        command: Any,
+        decide: Callable[[Session, Stamp], Unit],
+        answer: Callable[[Session, Unit, bool], Answer],
+        principal: str | None,
+    ) -> Answer:
+        """Decides on the run as it is held, writes, and answers; again where another writer was faster."""
+        check_request_id(command.request_id)
+        key = self.key(command.run_id)
+        stamp = self._stamp(command, principal)
+        with self.sessions.locked(key) as slot:
+            for _ in range(ATTEMPTS_MAX):
+                held = slot.session
+                session = held or self.loader.session(key)
+                try:
+                    _check_expectation(session.run, command.expectation)
+                    unit = decide(session, stamp)
+                    if unit.facts or unit.draft:
+                        slot.session = self._commit(session, unit, stamp, command)
+                        return answer(session, unit, False)
+                except RequestExists:
+                    slot.session = None
+                    return self._answer_again(key, command, answer)
+                except StaleHead:
+                    slot.session = None
+                    continue
+                except TurnledgerError:
+                    if self._is_stale(slot, held):
+                        continue
+                    if command.request_id and self.store.select_request(key, command.request_id):
+                        return self._answer_again(key, command, answer)
+                    raise
+                if self._is_stale(slot, held):
+                    continue
+                slot.session = session
+                return answer(session, unit, False)
+            head = self.loader.head(key)
+        raise VersionConflict(command.run_id, session.run.version, head.ledger_version)
+
+    def _is_stale(self, slot: Slot, held: Session | None) -> bool:
+        """Whether what was held is behind the store; then it is forgotten."""
+        if held is None:
+            return False
+        head = self.store.select_head(held.run.key)
+        places = (held.head.ledger_version, held.head.windows_version)
+        if head is not None and (head.ledger_version, head.windows_version) == places:
+            return False
+        slot.session = None
+        return True
+
+    def _answer_again(
+        self, key: str, command: Any, answer: Callable[[Session, Unit, bool], Answer]
+    ) -> Answer:
+        """The first outcome of a request that is made again."""
+        row = self.store.select_request(key, command.request_id)
+        assert row is not None
+        outcome = first_outcome(row, command, command.run_id)
+        session = self.loader.session(key)
+        run = replace(session.run, state=replace(session.run.state, version=outcome["version"]))
+        return answer(session, Unit(run, outcome=outcome), True)
+
+    def _commit(self, before: Session | None, unit: Unit, stamp: Stamp, command: Any) -> Session:
+        """Writes a unit: facts, window, treated texts, checkpoint, directory and request, or nothing."""
+        run = unit.run
+        key = run.key
+        ledger_head = before.head.ledger_head if before else chain_start(run.id, LEDGER)
+        windows_head = before.head.windows_head if before else chain_start(run.id, WINDOWS)
+        events: list[e.RunEvent] = list(unit.facts)
+        chains: list[bytes | None] = []
+        for fact in unit.facts:
+            ledger_head = self._chained(ledger_head, fact)
+            chains.append(ledger_head)
+        anchor = before.anchor if before else 1
+        live, items = unit.live, before.items if before else None
+        if unit.draft is not None:
+            window = _window_event(unit, stamp, ledger_head)
+            unit.outcome["window"] = window
+            windows_head = self._chained(windows_head, window)
+            events.append(window)
+            chains.append(windows_head)
+            treated = _treated_events(key, unit.draft, stamp)
+            events += treated
+            chains += [None] * len(treated)
+            run = run.apply(window)
+            live, items, anchor = unit.draft.live, unit.draft.items, run.version
+        checkpoint_version = before.head.checkpoint_version if before else 0
+        if run.version - anchor >= CHECKPOINT_FACTS:
+            checkpoint_version += 1
+            events.append(_checkpoint_event(run, checkpoint_version, stamp))
+            chains.append(None)
+            anchor = run.version
+        after = _head_after(before, run, stamp, ledger_head, windows_head, checkpoint_version)
+        outcome = {k: v for k, v in unit.outcome.items() if k != "window"} | {"version": unit.run.version}
+        request = request_row(key, command, outcome, stamp.recorded_time) if command is not None else None
+        self.save(*events, commit=Commit(before.head if before else None, after, chains, request))
+        return Session(run, after, anchor, live, items)
+
+    def _chained(self, head: bytes, event: e.RunEvent) -> bytes:
+        row = self.mapper.to_stored_event(event)
+        return chain_next(head, event.originator_version, row.topic, row.state)
+
+    # Small things
+
+    def _read(self, run_id: str, inputs: tuple[c.MessageInput, ...]) -> list[NewMessage]:
+        """Parses messages and counts their tokens, before anything is locked."""
+        check_limits(inputs)
+        key = self.key(run_id)
+        held = self.sessions.peek(key)
+        head = held.head if held else self.loader.head(key)
+        return read_messages(inputs, format_named(head.format), tokenizer_named(head.tokenizer))
+
+    def _stamp(self, command: Any, principal: str | None) -> Stamp:
+        return Stamp(self._clock(), principal, command.request_id)
+
+    def _envelope_tokens(self, run: Run, envelope: Any) -> int | None:
+        count = self.loader.counter(run)
+        return count(envelope.texts) if count else None
+
+    def _stored_body(self, key: str) -> Callable[[int], e.Body | None]:
+        return lambda version: self.loader.bodies(key, LEDGER, [version]).get(version)
+
+    def _body_reader(self, key: str, known: Mapping[int, e.Body]) -> Callable[[int], bytes]:
+        def read(version: int) -> bytes:
+            body = known.get(version) or self.loader.bodies(key, LEDGER, [version])[version]
+            return body.content
+
+        return read
+
+
+_NO_LOOKUPS = Lookups(lambda iteration: 0, lambda call_id: False)
+
+
+def _no_body(version: int) -> None:
+    return None
+
+
+def _uuid7() -> str:
+    return str(uuid_utils.uuid7())
+
+
+def _written(session: Session, unit: Unit, replayed: bool) -> WriteAnswer:
+    return WriteAnswer(unit.run.version, replayed)
+
+
+def _check_labels(labels: Mapping[str, str]) -> None:
+    if len(labels) > LABELS_MAX:
+        raise LimitExceeded("labels", LABELS_MAX, len(labels))
+    for name, value in labels.items():
+        if not 1 <= len(name.encode()) <= LABEL_KEY_BYTES_MAX:
+            raise FieldInvalid("labels", f"keys of 1 to {LABEL_KEY_BYTES_MAX} bytes", shown(name))
+        if len(value.encode()) > LABEL_VALUE_BYTES_MAX:
+            raise LimitExceeded(f"labels.{shown(name)}", LABEL_VALUE_BYTES_MAX, len(value.encode()))
+
+
+def _check_expectation(run: Run, expectation: c.Expectation) -> None:
+    if expectation.no_run:
+        raise VersionConflict(run.id, 0, run.version)
+    if expectation.version is not None and expectation.version != run.version:
+        raise VersionConflict(run.id, expectation.version, run.version)
+
+
+def _open_call(run: Run, ref: c.CallRef, name: str) -> CallKey:
+    return run.open_call(name, call_id=ref.call_id, message_id=ref.message_id, index=ref.index)
+
+
+def _reason(text: str) -> bytes:
+    reason = text.encode("utf-8", "surrogatepass")
+    if len(reason) > REASON_BYTES_MAX:
+        raise LimitExceeded("reason", REASON_BYTES_MAX, len(reason))
+    return reason
+
+
+def _omissions(rows: Sequence[Any]) -> tuple[Omission, ...]:
+    return tuple(Omission(OmissionReason(reason), version) for reason, version in rows)
+
+
+def _window_event(unit: Unit, stamp: Stamp, ledger_head: bytes) -> e.WindowBuilt:
+    draft, run = unit.draft, unit.run
+    assert draft is not None
+    envelope = run.state.envelope
+    iteration = draft.state.iteration
+    return e.WindowBuilt(
+        originator_id=originator_id(run.key, WINDOWS),
+        originator_version=iteration,
+        recorded_time=stamp.recorded_time,
+        principal=stamp.principal,
+        request_id=stamp.request_id,
+        step_id=step_id(run.opening.step_base, iteration),
+        while_paused=unit.while_paused,
+        ledger_version=run.version,
+        ledger_head=ledger_head,
+        envelope_version=envelope.version if envelope else 0,
+        envelope_commitment=envelope.commitment if envelope else None,
+        composition=tuple(compositions.encode(draft.composition)),
+        item_count=len(draft.entries),
+        items_hash=draft.items.final_hash,
+        digest=draft.digest,
+        records=draft.records,
+        faults=draft.faults,
+        state=draft.state,
+    )
+
+
+def _treated_events(key: str, draft: Draft, stamp: Stamp) -> list[e.RunEvent]:
+    return [
+        e.MessageTreated(
+            originator_id=originator_id(key, treated_stream(treated.form.treatment)),
+            originator_version=treated.version,
+            recorded_time=stamp.recorded_time,
+            body=treated.body,
+            commitment=treated.form.commitment,
+            size_bytes=treated.form.size_bytes,
+            characters=treated.form.characters,
+            tokens=treated.form.tokens,
+        )
+        for treated in draft.treated
+    ]
+
+
+def _checkpoint_event(run: Run, version: int, stamp: Stamp) -> e.CheckpointTaken:
+    return e.CheckpointTaken(
+        originator_id=originator_id(run.key, CHECKPOINTS),
+        originator_version=version,
+        recorded_time=stamp.recorded_time,
+        ledger_version=run.version,
+        state=run.state,
+    )
+
+
+def _head_after(
+    before: Session | None, run: Run, stamp: Stamp, ledger_head: bytes, windows_head: bytes, checkpoint_version: int
+) -> RunHead:
+    opening, state = run.opening, run.state
+    return RunHead(
+        run_key=run.key,
+        status=state.status,
+        format=opening.format,
+        policy_json=canonical(opening.policy).decode(),
+        tokenizer=opening.tokenizer,
+        labels=opening.labels,
+        ledger_version=state.version,
+        ledger_head=ledger_head,
+        windows_version=state.iteration,
+        windows_head=windows_head,
+        checkpoint_version=checkpoint_version,
+        message_count=state.message_count,
+        input_tokens=state.input_tokens,
+        output_tokens=state.output_tokens,
+        opened_time=before.head.opened_time if before else stamp.recorded_time,
+        updated_time=stamp.recorded_time,
+    )

@@ -1,0 +1,112 @@
+"""How events become rows: MessagePack state, content beside it, chains over the stored bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import msgspec
+from eventsourcing.domain import DomainEventProtocol
+from eventsourcing.persistence import Mapper, MapperDeserialisationError, StoredEvent, Transcoder
+from pydantic import ValidationError
+
+from turnledger.domain.events import EVENT_CLASSES, Body, RunEvent
+
+_NOT_STATE = frozenset(("originator_id", "originator_version", "body"))
+
+
+@dataclass(frozen=True)
+class Row(StoredEvent):
+    """A stored event with its content and its place in a chain."""
+
+    body: Body | None = None
+    chain: bytes | None = None
+
+
+@lru_cache(maxsize=None)
+def _field_names(cls: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(cls))
+
+
+def plain(value: Any) -> Any:
+    """The value as lists, maps and what MessagePack knows; absent, empty and false fields are left out."""
+    if isinstance(value, tuple | list):
+        return [plain(v) for v in value]
+    if isinstance(value, Mapping):
+        return {k: plain(v) for k, v in value.items()}
+    if is_dataclass(value):
+        return _compact({name: getattr(value, name) for name in _field_names(type(value))})
+    return value
+
+
+def _compact(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: plain(v) for name, v in values.items() if not is_omitted(v)}
+
+
+def is_omitted(value: object) -> bool:
+    """Whether a field of this value is left out of the stored state."""
+    return value is None or value is False or (isinstance(value, tuple | dict) and not value)
+
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def encode_state(event: RunEvent) -> bytes:
+    """The state of an event as it is stored: a MessagePack map of its fields, in their order.
+
+    Absent, empty and false fields are left out; so that is what every such field must default to, for ever.
+    """
+    values = {name: getattr(event, name) for name in type(event).model_fields if name not in _NOT_STATE}
+    return _encoder.encode(_compact(values))
+
+
+def decode_state(topic: str, state: bytes) -> dict[str, Any]:
+    """The fields of a stored state."""
+    return cast("dict[str, Any]", msgspec.msgpack.decode(state))
+
+
+class EventTranscoder(Transcoder):
+    """The library asks for one; our mapper has no use for it beyond plain values."""
+
+    def encode(self, obj: Any) -> bytes:
+        """MessagePack."""
+        return _encoder.encode(obj)
+
+    def decode(self, data: bytes) -> Any:
+        """The value."""
+        return msgspec.msgpack.decode(data)
+
+
+class EventMapper(Mapper[str]):
+    """Maps events to rows and back."""
+
+    def to_stored_event(self, domain_event: DomainEventProtocol[str]) -> Row:
+        """The row of an event, without its place in a chain."""
+        event = cast("RunEvent", domain_event)
+        return Row(
+            event.originator_id,
+            event.originator_version,
+            event.TOPIC,
+            event.stored_state(encode_state),
+            event.body,
+        )
+
+    def to_domain_event(self, stored_event: StoredEvent) -> Any:
+        """The event of a row. Raises the library's MapperDeserialisationError for what is no event of ours."""
+        where = f"{stored_event.topic} at {stored_event.originator_id} version {stored_event.originator_version}"
+        cls = EVENT_CLASSES.get(stored_event.topic)
+        if cls is None:
+            raise MapperDeserialisationError(f"unknown topic: {where}")
+        try:
+            return cls.model_validate(
+                {
+                    **decode_state(stored_event.topic, stored_event.state),
+                    "originator_id": stored_event.originator_id,
+                    "originator_version": stored_event.originator_version,
+                    "body": getattr(stored_event, "body", None),
+                }
+            )
+        except (ValidationError, msgspec.DecodeError) as error:
+            raise MapperDeserialisationError(f"damaged state: {where}: {error}") from error

@@ -1,0 +1,449 @@
+"""The SQLite store: one file, write-ahead log, every commit flushed to disk before it is answered."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event, Lock, Thread, local
+from typing import Any
+
+import msgspec
+from eventsourcing.persistence import (
+    AggregateRecorder,
+    ApplicationRecorder,
+    InfrastructureFactory,
+    IntegrityError,
+    ListenNotifySubscription,
+    Notification,
+    NotSupportedError,
+    OperationalError,
+    ProcessRecorder,
+    StoredEvent,
+    Subscription,
+    TrackingRecorder,
+)
+
+from turnledger.domain.digests import SALT_BYTES
+from turnledger.domain.events import Body
+from turnledger.domain.ids import originator_id as join_originator_id
+from turnledger.domain.ids import split_originator_id
+from turnledger.domain.words import RunStatus
+from turnledger.ledger.encoding import Row
+from turnledger.ledger.recorder import (
+    REQUEST_KEPT_SECONDS,
+    Commit,
+    LedgerRecorder,
+    RequestExists,
+    RequestRow,
+    RunHead,
+    RunQuery,
+    StaleHead,
+)
+
+SCHEMA_VERSION = 1
+BUSY_SECONDS = 10.0
+EXPIRED_PER_COMMIT_MAX = 100
+POLL_SECONDS = 0.2
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS events (
+  notification_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  run_key TEXT NOT NULL,
+  stream TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  topic TEXT NOT NULL,
+  state BLOB NOT NULL,
+  body BLOB,
+  chain BLOB
+);
+CREATE UNIQUE INDEX IF NOT EXISTS events_key ON events (run_key, stream, version);
+CREATE TABLE IF NOT EXISTS runs (
+  run_key TEXT PRIMARY KEY,
+  status TEXT NOT NULL,
+  format TEXT NOT NULL,
+  policy TEXT NOT NULL,
+  tokenizer TEXT,
+  labels TEXT NOT NULL,
+  ledger_version INTEGER NOT NULL,
+  ledger_head BLOB NOT NULL,
+  windows_version INTEGER NOT NULL,
+  windows_head BLOB NOT NULL,
+  checkpoint_version INTEGER NOT NULL,
+  message_count INTEGER NOT NULL,
+  input_tokens INTEGER NOT NULL,
+  output_tokens INTEGER NOT NULL,
+  opened_us INTEGER NOT NULL,
+  updated_us INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS runs_opened ON runs (opened_us, run_key);
+CREATE TABLE IF NOT EXISTS requests (
+  run_key TEXT NOT NULL,
+  request_id TEXT NOT NULL,
+  salt BLOB NOT NULL,
+  fields BLOB NOT NULL,
+  outcome BLOB NOT NULL,
+  recorded_us INTEGER NOT NULL,
+  PRIMARY KEY (run_key, request_id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS requests_recorded ON requests (recorded_us);
+"""
+
+_INSERT_EVENT = (
+    "INSERT INTO events (run_key, stream, version, topic, state, body, chain) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_HEAD_COLUMNS = (
+    "run_key, status, format, policy, tokenizer, labels, ledger_version, ledger_head, windows_version, "
+    "windows_head, checkpoint_version, message_count, input_tokens, output_tokens, opened_us, updated_us"
+)
+_INSERT_HEAD = f"INSERT INTO runs ({_HEAD_COLUMNS}) VALUES ({', '.join('?' * 16)})"
+_UPDATE_HEAD = (
+    "UPDATE runs SET status = ?, ledger_version = ?, ledger_head = ?, windows_version = ?, windows_head = ?, "
+    "checkpoint_version = ?, message_count = ?, input_tokens = ?, output_tokens = ?, updated_us = ? "
+    "WHERE run_key = ? AND ledger_version = ? AND windows_version = ?"
+)
+_INSERT_REQUEST = (
+    "INSERT INTO requests (run_key, request_id, salt, fields, outcome, recorded_us) VALUES (?, ?, ?, ?, ?, ?)"
+)
+_EXPIRE_REQUESTS = (
+    "DELETE FROM requests WHERE (run_key, request_id) IN "
+    "(SELECT run_key, request_id FROM requests WHERE recorded_us < ? LIMIT ?)"
+)
+
+
+class SqliteRecorder(LedgerRecorder):
+    """One writer connection, and a reader connection for each thread."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._write_lock = Lock()
+        self._readers = local()
+        self._connections: list[sqlite3.Connection] = []
+        self._connections_lock = Lock()
+        with _store_errors():
+            self._writer = self._connect()
+            self._writer.executescript(_SCHEMA)
+            self._check_schema()
+
+    def _check_schema(self) -> None:
+        (found,) = self._writer.execute("PRAGMA user_version").fetchone()
+        if found == 0:
+            self._writer.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        elif found != SCHEMA_VERSION:
+            raise OperationalError(f"{self._path} has schema version {found}; this release reads {SCHEMA_VERSION}")
+
+    def _connect(self) -> sqlite3.Connection:
+        # Connections are made by one thread and closed by the one that closes the store.
+        connection = sqlite3.connect(
+            self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        with self._connections_lock:
+            self._connections.append(connection)
+        return connection
+
+    @property
+    def _reader(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = getattr(self._readers, "connection", None)
+        if connection is None:
+            connection = self._readers.connection = self._connect()
+        return connection
+
+    def close(self) -> None:
+        """Closes all connections."""
+        with self._connections_lock:
+            for connection in self._connections:
+                connection.close()
+            self._connections.clear()
+
+    def insert_events(
+        self, stored_events: Sequence[StoredEvent], *, commit: Commit | None = None, **kwargs: Any
+    ) -> Sequence[int]:
+        """See :class:`LedgerRecorder`."""
+        chains = commit.chains if commit else [None] * len(stored_events)
+        rows = [_event_values(event, chain) for event, chain in zip(stored_events, chains, strict=True)]
+        with self._write_lock, _store_errors(), self._transaction() as connection:
+            if commit:
+                self._insert_request(connection, commit.request)
+                self._write_head(connection, commit)
+            connection.executemany(_INSERT_EVENT, rows)
+            (last,) = connection.execute("SELECT MAX(notification_id) FROM events").fetchone()
+        return range(last - len(rows) + 1, last + 1) if rows else []
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._writer
+        except BaseException:
+            self._writer.execute("ROLLBACK")
+            raise
+        try:
+            self._writer.execute("COMMIT")
+        except BaseException:
+            # A commit that failed (full disk) leaves the transaction open.
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+            raise
+
+    def _insert_request(self, connection: sqlite3.Connection, request: RequestRow | None) -> None:
+        if request is None:
+            return
+        recorded = _micros(request.recorded_time)
+        connection.execute(_EXPIRE_REQUESTS, (recorded - REQUEST_KEPT_SECONDS * 10**6, EXPIRED_PER_COMMIT_MAX))
+        fields = msgspec.msgpack.encode(dict(request.fields))
+        values = (request.run_key, request.request_id, request.salt, fields, request.outcome, recorded)
+        try:
+            connection.execute(_INSERT_REQUEST, values)
+        except sqlite3.IntegrityError as error:
+            raise RequestExists(request.request_id) from error
+
+    def _write_head(self, connection: sqlite3.Connection, commit: Commit) -> None:
+        before, after = commit.before, commit.after
+        if before is None:
+            try:
+                connection.execute(_INSERT_HEAD, _head_values(after))
+            except sqlite3.IntegrityError as error:
+                raise StaleHead(after.run_key) from error
+            return
+        changed = connection.execute(
+            _UPDATE_HEAD,
+            (
+                after.status.value,
+                after.ledger_version,
+                after.ledger_head,
+                after.windows_version,
+                after.windows_head,
+                after.checkpoint_version,
+                after.message_count,
+                after.input_tokens,
+                after.output_tokens,
+                _micros(after.updated_time),
+                after.run_key,
+                before.ledger_version,
+                before.windows_version,
+            ),
+        )
+        if changed.rowcount != 1:
+            raise StaleHead(after.run_key)
+
+    def select_head(self, run_key: str) -> RunHead | None:
+        """See :class:`LedgerRecorder`."""
+        with _store_errors():
+            row = self._reader.execute(f"SELECT {_HEAD_COLUMNS} FROM runs WHERE run_key = ?", (run_key,)).fetchone()
+        return _head(row) if row else None
+
+    def select_heads(self, query: RunQuery) -> Sequence[RunHead]:
+        """See :class:`LedgerRecorder`."""
+        clauses = ["run_key >= ? AND run_key < ?"]
+        values: list[Any] = [query.namespace + "/", query.namespace + "0"]
+        if query.status is not None:
+            clauses.append("status = ?")
+            values.append(query.status.value)
+        for name, value in query.labels.items():
+            clauses.append("EXISTS (SELECT 1 FROM json_each(labels) WHERE key = ? AND value = ?)")
+            values += [name, value]
+        if query.after is not None:
+            clauses.append("(opened_us, run_key) < (?, ?)")
+            values += [_micros(query.after[0]), query.after[1]]
+        statement = (
+            f"SELECT {_HEAD_COLUMNS} FROM runs WHERE {' AND '.join(clauses)} "
+            "ORDER BY opened_us DESC, run_key DESC LIMIT ?"
+        )
+        with _store_errors():
+            return [_head(row) for row in self._reader.execute(statement, (*values, query.limit))]
+
+    def select_rows(
+        self, originator_id: str, ranges: Iterable[tuple[int, int]], *, bodies: bool = False
+    ) -> Sequence[Row]:
+        """See :class:`LedgerRecorder`."""
+        run_key, stream = split_originator_id(originator_id)
+        statement = (
+            f"SELECT run_key, stream, version, topic, state, {'body' if bodies else 'NULL'}, chain FROM events "
+            "WHERE run_key = ? AND stream = ? AND version BETWEEN ? AND ? ORDER BY version"
+        )
+        found: list[Row] = []
+        with _store_errors():
+            for first, last in ranges:
+                found += map(_row, self._reader.execute(statement, (run_key, stream, first, last)))
+        return found
+
+    def select_request(self, run_key: str, request_id: str) -> RequestRow | None:
+        """See :class:`LedgerRecorder`."""
+        statement = "SELECT salt, fields, outcome, recorded_us FROM requests WHERE run_key = ? AND request_id = ?"
+        with _store_errors():
+            row = self._reader.execute(statement, (run_key, request_id)).fetchone()
+        if row is None:
+            return None
+        return RequestRow(run_key, request_id, row[0], msgspec.msgpack.decode(row[1]), row[2], _time(row[3]))
+
+    def select_events(
+        self,
+        originator_id: Any,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[StoredEvent]:
+        """See the library's AggregateRecorder."""
+        run_key, stream = split_originator_id(str(originator_id))
+        statement = (
+            "SELECT run_key, stream, version, topic, state, body, chain FROM events "
+            f"WHERE run_key = ? AND stream = ? AND version > ? AND version <= ? "
+            f"ORDER BY version {'DESC' if desc else 'ASC'} LIMIT ?"
+        )
+        values = (run_key, stream, gt or 0, 2**62 if lte is None else lte, -1 if limit is None else limit)
+        with _store_errors():
+            return [_row(row) for row in self._reader.execute(statement, values)]
+
+    def select_notifications(
+        self,
+        start: int | None,
+        limit: int,
+        stop: int | None = None,
+        topics: Sequence[str] = (),
+        *,
+        inclusive_of_start: bool = True,
+    ) -> Sequence[Notification]:
+        """See the library's ApplicationRecorder."""
+        clauses = ["notification_id >= ?" if inclusive_of_start else "notification_id > ?", "notification_id <= ?"]
+        values: list[Any] = [start or 0, 2**62 if stop is None else stop]
+        if topics:
+            clauses.append(f"topic IN ({', '.join('?' * len(topics))})")
+            values += topics
+        statement = (
+            "SELECT run_key, stream, version, topic, state, notification_id FROM events "
+            f"WHERE {' AND '.join(clauses)} ORDER BY notification_id LIMIT ?"
+        )
+        with _store_errors():
+            rows = self._reader.execute(statement, (*values, limit)).fetchall()
+        return [Notification(join_originator_id(r[0], r[1]), *r[2:]) for r in rows]
+
+    def max_notification_id(self) -> int | None:
+        """See the library's ApplicationRecorder."""
+        with _store_errors():
+            (last,) = self._reader.execute("SELECT MAX(notification_id) FROM events").fetchone()
+        return int(last) if last is not None else None
+
+    def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> Subscription[ApplicationRecorder]:
+        """See the library's ApplicationRecorder. Other processes write the file too, so it polls."""
+        return _PollingSubscription(self, gt, topics)
+
+
+class _PollingSubscription(ListenNotifySubscription[ApplicationRecorder]):
+    def __init__(self, recorder: SqliteRecorder, gt: int | None, topics: Sequence[str]) -> None:
+        self._stopped = Event()
+        super().__init__(recorder, gt, topics)
+        self._poller = Thread(target=self._poll, name="subscription-poll", daemon=True)
+        self._poller.start()
+
+    def _poll(self) -> None:
+        while not self._stopped.wait(POLL_SECONDS):
+            self._has_been_notified.set()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        super().stop()
+
+
+@contextmanager
+def _store_errors() -> Iterator[None]:
+    """SQLite's errors as the library's, which the application knows."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        raise IntegrityError(str(error)) from error
+    except sqlite3.Error as error:
+        raise OperationalError(str(error)) from error
+
+
+def _event_values(event: StoredEvent, chain: bytes | None) -> tuple[Any, ...]:
+    run_key, stream = split_originator_id(str(event.originator_id))
+    body: Body | None = getattr(event, "body", None)
+    stored_body = body.salt + body.content if body else None
+    return run_key, stream, event.originator_version, event.topic, event.state, stored_body, chain
+
+
+def _row(values: tuple[Any, ...]) -> Row:
+    run_key, stream, version, topic, state, body, chain = values
+    content = Body(body[:SALT_BYTES], body[SALT_BYTES:]) if body is not None else None
+    return Row(join_originator_id(run_key, stream), version, topic, state, content, chain)
+
+
+def _head_values(head: RunHead) -> tuple[Any, ...]:
+    return (
+        head.run_key,
+        head.status.value,
+        head.format,
+        head.policy_json,
+        head.tokenizer,
+        json.dumps(dict(head.labels)),
+        head.ledger_version,
+        head.ledger_head,
+        head.windows_version,
+        head.windows_head,
+        head.checkpoint_version,
+        head.message_count,
+        head.input_tokens,
+        head.output_tokens,
+        _micros(head.opened_time),
+        _micros(head.updated_time),
+    )
+
+
+def _head(row: tuple[Any, ...]) -> RunHead:
+    run_key, status, format, policy, tokenizer, labels, *numbers = row
+    *numbers, opened_us, updated_us = numbers
+    return RunHead(
+        run_key,
+        RunStatus(status),
+        format,
+        policy,
+        tokenizer,
+        json.loads(labels),
+        *numbers,
+        opened_time=_time(opened_us),
+        updated_time=_time(updated_us),
+    )
+
+
+def _micros(moment: datetime) -> int:
+    return round(moment.timestamp() * 10**6)
+
+
+def _time(micros: int) -> datetime:
+    return datetime.fromtimestamp(micros / 10**6, UTC)
+
+
+class SqliteFactory(InfrastructureFactory[TrackingRecorder]):
+    """Makes SQLite stores; ``SQLITE_DBNAME`` is the path of the file."""
+
+    SQLITE_DBNAME = "SQLITE_DBNAME"
+
+    def application_recorder(self) -> ApplicationRecorder:
+        """The store in the file, which is made where it is not there. Its folder must be."""
+        self._recorder = SqliteRecorder(str(Path(self.env.get(self.SQLITE_DBNAME) or "turnledger.db")))
+        return self._recorder
+
+    def close(self) -> None:
+        """Closes the store."""
+        recorder = getattr(self, "_recorder", None)
+        if recorder is not None:
+            recorder.close()
+
+    def aggregate_recorder(self, purpose: str = "events") -> AggregateRecorder:
+        """The same store."""
+        return self.application_recorder()
+
+    def tracking_recorder(self, tracking_recorder_class: type[TrackingRecorder] | None = None) -> TrackingRecorder:
+        """Not offered yet: read models are rows of the same transaction."""
+        raise NotSupportedError("this store keeps no read models")
+
+    def process_recorder(self) -> ProcessRecorder:
+        """Not offered yet."""
+        raise NotSupportedError("this store keeps no read models")

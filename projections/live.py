@@ -1,0 +1,53 @@
+"""The live part of a run: the turns that its next window can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from turnledger.domain.messages import Message
+from turnledger.projections.turns import NO_TURNS, Turns, add_message
+
+
+@dataclass(frozen=True, slots=True)
+class TreatedForm:
+    """What a treatment made of a message."""
+
+    treatment: str
+    commitment: bytes | None
+    """None: unchanged for good."""
+    size_bytes: int = 0
+    characters: int = 0
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """The one authored notice of a window, and how many turns stand before it."""
+
+    content: bytes
+    characters: int
+    tokens: int | None
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What the last window held, and what came since."""
+
+    turns: Turns = NO_TURNS
+    forms: Mapping[int, TreatedForm] = field(default_factory=dict)
+    """The treated form of messages that have one, by version."""
+    notice: Notice | None = None
+    marked: tuple[Message, ...] = ()
+    """Messages that only ``none`` sends: orphan and late results."""
+
+    def add(self, messages: Iterable[Message]) -> Live:
+        """With messages that came, in order of the ledger."""
+        turns, marked = self.turns, list(self.marked)
+        for message in messages:
+            if message.mark is None:
+                turns = add_message(turns, message)
+            else:
+                marked.append(message)
+        return replace(self, turns=turns, marked=tuple(marked))

@@ -1,0 +1,59 @@
+"""The notice: one authored message that says what is not being re-sent (WINDOW-RULES 5.1).
+
+The wording is constant and carries no text of the run but names of tools. Everything it says stays true
+while it stands: it speaks of the iteration of the drop, and names messages by id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from turnledger.domain.ids import message_id
+from turnledger.domain.state import DROPPED_TOOLS_MAX, Dropped
+from turnledger.projections.turns import Turn
+
+NAMED_TOOLS_MAX = 4
+_TOOL_NAME = re.compile(rb"[A-Za-z0-9_.:-]{1,48}")
+
+
+def texts(run_id: str, dropped: Dropped, *, iteration: int, strategy: str, request: int) -> Iterator[str]:
+    """The wordings to try, longest first. ``request`` is the request's version where it stands above the
+    notice, else 0."""
+    first, last = message_id(run_id, dropped.first), message_id(run_id, dropped.last)
+    count = "1 earlier message" if dropped.messages == 1 else f"{dropped.messages} earlier messages"
+    verb = "is" if dropped.messages == 1 else "are"
+    base = (
+        f"[turnledger: since iteration {iteration}, {count} of this run {verb} not being re-sent (strategy "
+        f"{strategy}). Nothing was summarized; everything is kept in the ledger, from {first} to {last}."
+    )
+    if request:
+        base += f" The request {message_id(run_id, request)} still stands above."
+    if dropped.tools:
+        yield base + f" Results that left came from: {_named(dropped.tools)}. Call a tool again rather than reconstruct its result.]"
+    yield base + "]"
+
+
+def _named(tools: tuple[bytes, ...]) -> str:
+    named = ", ".join(tool.decode("ascii") for tool in tools[:NAMED_TOOLS_MAX])
+    return named + ", …" if len(tools) > NAMED_TOOLS_MAX else named
+
+
+def with_removed(dropped: Dropped, removed: Iterable[Turn]) -> Dropped:
+    """What is not being re-sent once these turns, oldest first, have left too."""
+    turns = list(removed)
+    versions = [m.version for turn in turns for m in turn.messages]
+    nameable = [name for name in observations(turns) if _TOOL_NAME.fullmatch(name)]
+    tools = list(dict.fromkeys([*nameable, *dropped.tools]))
+    return Dropped(
+        messages=dropped.messages + len(versions),
+        first=min(versions + ([dropped.first] if dropped.first else [])),
+        last=max([*versions, dropped.last]),
+        tools=tuple(tools[:DROPPED_TOOLS_MAX]),
+    )
+
+
+def observations(turns: Iterable[Turn]) -> tuple[bytes, ...]:
+    """The tools whose results the turns hold, latest first, each once."""
+    names = [r.name for turn in turns for m in turn.messages for r in m.results if r.call_version]
+    return tuple(dict.fromkeys(reversed(names)))

@@ -1,0 +1,475 @@
+"""The engine: builds the window of one iteration. Every strategy goes through it; none can bypass it.
+
+Linear in the turns of the window, and nothing in it depends on how long the run is (WINDOW-RULES 4.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from turnledger.domain.compositions import Composition
+from turnledger.domain.digests import window_digest
+from turnledger.domain.errors import CompactionUnmeasurable, NothingToAnswer, RunPaused, WindowInvalid
+from turnledger.domain.events import Body
+from turnledger.domain.ids import authored_id, message_id
+from turnledger.domain.jsonbytes import parse
+from turnledger.domain.messages import Message
+from turnledger.domain.policies import NonePolicy
+from turnledger.domain.records import Fault, Measurement, Mend, Pins, Record, Refusal, Span
+from turnledger.domain.run import Run
+from turnledger.domain.state import RunState
+from turnledger.domain.words import MendKind, NotEngaged, Outcome, RefusalReason, RunStatus
+from turnledger.projections import notices
+from turnledger.projections.arrange import Arrangement, Arranger, arrange_verbatim, ends_with_model
+from turnledger.projections.entries import CountTokens, Entry, compose
+from turnledger.projections.guards import Guard, Plan, Reasons, plan
+from turnledger.projections.live import Live, Notice, TreatedForm
+from turnledger.projections.sizes import characters_of, size_before, size_sent, tokens_of
+from turnledger.projections.strategies import Decision, Drop, ResultsView, Rewrite, strategy_of
+from turnledger.projections.turns import Turn, turn_index
+from turnledger.projections.validity import faults
+from turnledger.projections.windows import Items, itemize
+
+ReadBody = Callable[[int], bytes]
+"""The body of a message of the run, by version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Treated:
+    """A treated form that is new in this visit, and its body; None: unchanged for good."""
+
+    version: int
+    form: TreatedForm
+    body: Body | None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A window, not yet recorded."""
+
+    entries: tuple[Entry, ...]
+    items: Items
+    composition: Composition
+    digest: bytes
+    records: tuple[Record, ...]
+    faults: tuple[Fault, ...]
+    treated: tuple[Treated, ...]
+    state: RunState
+    live: Live
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What the operations of a visit did to the live part of the run."""
+
+    live: Live
+    state: RunState
+    removed: tuple[Turn, ...] = ()
+    reasons: Reasons | None = None
+    """Why each turn of the window before stays; None where no drop was planned."""
+    span: range = range(0)
+    plan: Plan | None = None
+    treated: list[Treated] = field(default_factory=list)
+    stays: dict[int, RefusalReason] = field(default_factory=dict)
+
+
+class Visit:
+    """One visit: what a strategy sees of the window, and what comes of its decision."""
+
+    def __init__(
+        self,
+        run: Run,
+        live: Live,
+        previous: Items,
+        read_body: ReadBody,
+        count: CountTokens | None,
+        *,
+        while_paused: bool = False,
+    ) -> None:
+        self._run = run
+        self._state = run.state
+        self._live = live
+        self._previous = previous
+        self._read_body = read_body
+        self._count = count
+        self._while_paused = while_paused
+        self._plans: dict[int, Plan] = {}
+
+    def build(self) -> Draft:
+        """The window. Raises a :class:`turnledger.domain.errors.NoWindow` where there is none."""
+        if self._state.status is RunStatus.PAUSED and not self._while_paused:
+            raise RunPaused(self._run.id)
+        policy = self._run.policy
+        strategy = strategy_of(policy)
+        if strategy is None:
+            return self._build_whole(mend=isinstance(policy, NonePolicy) and policy.mend)
+        decision = strategy.decide(self)
+        changes = self._apply(decision)
+        arranged = self._arrange(changes)
+        self._check(arranged.entries)
+        return self._draft(arranged, changes, decision)
+
+    # What a strategy sees
+
+    @property
+    def turn_count(self) -> int:
+        """See :class:`turnledger.projections.strategies.base.View`."""
+        return len(self._live.turns)
+
+    def plan(self, recent: int) -> range:
+        """See :class:`turnledger.projections.strategies.base.View`."""
+        return self._plan(recent).span
+
+    def measure(self, by: Literal["reported", "tokenizer"], threshold_tokens: int) -> Measurement:
+        """See :class:`turnledger.projections.strategies.base.View`."""
+        if by == "tokenizer":
+            envelope = self._state.envelope.tokens or 0 if self._state.envelope else 0
+            tokens = tokens_of(self._live) + envelope
+            return Measurement(self._run.opening.tokenizer or "", threshold_tokens, tokens, tokens > threshold_tokens)
+        reported = self._reported()
+        streak = 0 if reported is not None else self._state.not_measured_streak + 1
+        over = reported is not None and reported > threshold_tokens
+        return Measurement("reported", threshold_tokens, reported, over, streak)
+
+    def results(self) -> Sequence[ResultsView]:
+        """See :class:`turnledger.projections.strategies.base.View`."""
+        policy = self._run.policy
+        guard = Guard(self._live.turns, self._state)
+        pinned = set(self._plan(0).pinned.admitted) if policy.pin_limit else set()
+        views = [
+            ResultsView(m.version, len(m.results), guard.of_results(turn, m, is_pinned=index in pinned))
+            for index, turn in enumerate(self._live.turns)
+            for m in turn.messages
+            if m.results and not self._is_settled(m.version)
+        ]
+        return sorted(views, key=lambda view: -view.version)
+
+    def result_texts(self, version: int) -> Sequence[str]:
+        """See :class:`turnledger.projections.strategies.base.View`."""
+        return [result.text for result in self._run.format.read(parse(self._read_body(version))).results]
+
+    def message_id(self, version: int) -> str:
+        """See :class:`turnledger.projections.strategies.base.View`."""
+        return message_id(self._run.id, version)
+
+    def _is_settled(self, version: int) -> bool:
+        form = self._live.forms.get(version)
+        return form is not None and form.treatment == self._run.policy.treatment_id
+
+    def _reported(self) -> int | None:
+        """The input reported for the last window's call (6.4); it knows of all removals before it."""
+        report = self._state.usage
+        if report is None or report.iteration != self._state.iteration or not self._state.iteration:
+            return None
+        if report.usage.is_unmeasurable:
+            raise CompactionUnmeasurable(self._run.id, self._run.format.name, report.iteration)
+        return None if report.implausible else report.usage.input_tokens
+
+    def _plan(self, recent: int) -> Plan:
+        if recent not in self._plans:
+            policy = self._run.policy
+            self._plans[recent] = plan(
+                self._live.turns,
+                self._state,
+                recent=recent,
+                pin_limit=policy.pin_limit,
+                pin_by_arguments=policy.pin_by == "tool-and-arguments",
+            )
+        return self._plans[recent]
+
+    # What comes of its decision
+
+    def _apply(self, decision: Decision) -> _Changes:
+        changes = _Changes(self._live, self._state, stays=dict(decision.stays))
+        if decision.recent is not None:
+            changes.plan = self._plan(decision.recent)
+            changes.reasons = list(changes.plan.reasons)
+        for operation in decision.operations:
+            match operation:
+                case Drop(span):
+                    self._drop(changes, span)
+                case Rewrite():
+                    self._rewrite(changes, operation)
+        return changes
+
+    def _drop(self, changes: _Changes, span: range) -> None:
+        planned = changes.plan
+        assert planned is not None and changes.reasons is not None
+        # Whatever a strategy asks for, only what was planned leaves.
+        if not span or span.start != planned.span.start or span.stop > planned.span.stop:
+            raise AssertionError(f"a strategy asked for {span}, but the plan is {planned.span}")
+        live = self._live
+        removed = live.turns[span.start : span.stop]
+        dropped = notices.with_removed(self._state.dropped, removed)
+        kept = live.turns[: span.start] + live.turns[span.stop :]
+        reaches_front = all(reason in _NEVER_LEAVES for reason in planned.reasons[: span.start])
+        position = self._notice_position(span, reaches_front)
+        state = replace(self._state, dropped=dropped)
+        notice = None if position is None else self._notice(state, removed, kept, position)
+        if notice is None and self._lacks_opening(kept):
+            for index in span:
+                changes.reasons[index] = RefusalReason.REPLACEMENT_NOT_SMALLER
+            return
+        gone = {m.version for turn in removed for m in turn.messages}
+        changes.live = replace(
+            live, turns=kept, notice=notice, forms={v: f for v, f in live.forms.items() if v not in gone}
+        )
+        changes.state = replace(
+            state,
+            omissions=tuple(o for o in state.omissions if o.version > removed[-1].last),
+            calls=tuple(c for c in state.calls if not (c.late and c.version in gone)),
+        )
+        changes.removed, changes.span = removed, span
+
+    def _notice_position(self, span: range, reaches_front: bool) -> int | None:
+        """How many kept turns stand before the notice; None where the window has none (5.1, 5.3)."""
+        standing = self._live.notice
+        if standing is None:
+            return span.start if reaches_front else None
+        if standing.position <= span.start:
+            return standing.position
+        return max(span.start, standing.position - len(span))
+
+    def _notice(self, state: RunState, removed: Sequence[Turn], kept: Sequence[Turn], position: int) -> Notice | None:
+        """The first wording that is smaller than what it replaces (5.4)."""
+        standing = self._live.notice
+        replaced = characters_of(removed, self._live.forms) + (standing.characters if standing else 0)
+        above = any(turn.holds(state.request) for turn in kept[:position]) if state.request else False
+        wordings = notices.texts(
+            self._run.id,
+            state.dropped,
+            iteration=state.iteration + 1,
+            strategy=self._run.policy.strategy,
+            request=state.request if above else 0,
+        )
+        for text in wordings:
+            if len(text) < replaced:
+                tokens = self._count([text]) if self._count else None
+                return Notice(self._run.format.user_message(text), len(text), tokens, position)
+        return None
+
+    def _lacks_opening(self, kept: Sequence[Turn]) -> bool:
+        """Without a notice, the window would open with what its provider refuses there."""
+        if not self._run.format.profile.opens_with_user or not kept:
+            return False
+        return not _opens_well(kept[0]) and (not self._live.turns or _opens_well(self._live.turns[0]))
+
+    def _rewrite(self, changes: _Changes, rewrite: Rewrite) -> None:
+        version = rewrite.version
+        turn = self._live.turns[_known(turn_index(self._live.turns, version))]
+        message = next(m for m in turn.messages if m.version == version)
+        form, body = self._treat(message, rewrite.texts)
+        if body is None:
+            changes.stays[version] = RefusalReason.REPLACEMENT_NOT_SMALLER
+        changes.treated.append(Treated(version, form, body))
+        changes.live = replace(changes.live, forms={**changes.live.forms, version: form})
+
+    def _treat(self, message: Message, texts: Sequence[str]) -> tuple[TreatedForm, Body | None]:
+        treatment = self._run.policy.treatment_id
+        format = self._run.format
+        content = format.rewrite(parse(self._read_body(message.version)), texts)
+        reading = format.read(parse(content))
+        if reading.characters >= message.characters:
+            return TreatedForm(treatment, None), None
+        body = Body.of(content)
+        tokens = self._count(reading.texts) if self._count else None
+        return TreatedForm(treatment, body.commitment, len(content), reading.characters, tokens), body
+
+    # The window
+
+    def _arrange(self, changes: _Changes) -> Arrangement:
+        arranger = Arranger(changes.state, self._run.format, self._count, while_paused=self._while_paused)
+        arranged = arranger.arrange(changes.live)
+        arranged.mends += [Mend(MendKind.CLOSING_RESULT_REPLACED, v) for v in changes.state.closings_replaced]
+        return arranged
+
+    def _build_whole(self, *, mend: bool) -> Draft:
+        """Strategy ``none``: every message; it decides nothing, so there is no record."""
+        changes = _Changes(self._live, self._state)
+        arranged = self._arrange(changes) if mend else arrange_verbatim(self._live)
+        self._check_answerable(arranged.entries)
+        found = self._faults(arranged.entries)
+        items, _ = itemize(arranged.entries, self._previous)
+        return self._finish(arranged, items, changes, (), tuple(found))
+
+    def _check(self, entries: list[Entry]) -> None:
+        self._check_answerable(entries)
+        for fault in self._faults(entries):
+            where = message_id(self._run.id, fault.version) if fault.version else self._run.id
+            raise WindowInvalid(self._run.id, fault.rule, where)
+
+    def _check_answerable(self, entries: list[Entry]) -> None:
+        if not entries or (ends_with_model(entries) and not self._run.format.profile.allows_prefill):
+            last = message_id(self._run.id, entries[-1].version) if entries else "no message"
+            raise NothingToAnswer(self._run.id, last)
+
+    def _faults(self, entries: list[Entry]) -> list[Fault]:
+        envelope = self._state.envelope
+        return faults(entries, self._run.format.profile, envelope.has_tools if envelope else None)
+
+    def _draft(self, arranged: Arrangement, changes: _Changes, decision: Decision) -> Draft:
+        items, unchanged = itemize(arranged.entries, self._previous)
+        record = self._record(arranged, changes, decision, items, unchanged)
+        blocked = not record.removed and not record.rewritten and _names_pin(record.refusals)
+        changes.state = replace(
+            changes.state,
+            blocked_streak=self._state.blocked_streak + 1 if blocked else 0,
+            not_measured_streak=decision.measurement.not_measured_streak if decision.measurement else 0,
+        )
+        return self._finish(arranged, items, changes, (record,), ())
+
+    def _finish(
+        self,
+        arranged: Arrangement,
+        items: Items,
+        changes: _Changes,
+        records: tuple[Record, ...],
+        found: tuple[Fault, ...],
+    ) -> Draft:
+        digest = self._digest(items)
+        state = replace(
+            changes.state,
+            iteration=self._state.iteration + 1,
+            window_version=self._state.version,
+            window_digest=digest,
+            items_hash=items.final_hash,
+            closings_replaced=(),
+            calls=tuple(replace(c, closed=c.key in arranged.closed) for c in changes.state.calls),
+        )
+        return Draft(
+            tuple(arranged.entries),
+            items,
+            compose(arranged.entries),
+            digest,
+            records,
+            found,
+            tuple(changes.treated),
+            state,
+            changes.live,
+        )
+
+    def _digest(self, items: Items) -> bytes:
+        envelope = self._state.envelope
+        return window_digest(envelope.commitment if envelope else None, items.final_hash)
+
+    def _record(
+        self, arranged: Arrangement, changes: _Changes, decision: Decision, items: Items, unchanged: int
+    ) -> Record:
+        policy, state = self._run.policy, self._state
+        counted = self._count is not None
+        gone = [m for turn in changes.removed for m in turn.messages]
+        rewritten = [t.version for t in changes.treated if t.body is not None]
+        before_keys = set(self._previous.keys)
+        return Record(
+            strategy=policy.strategy,
+            strategy_version=policy.version,
+            options_digest=policy.options_digest,
+            outcome=Outcome.NOT_ENGAGED if decision.not_engaged else Outcome.ENGAGED,
+            outcome_reason=decision.not_engaged,
+            iteration=state.iteration + 1,
+            ledger_version=state.version,
+            envelope_version=state.envelope.version if state.envelope else 0,
+            before=size_before(self._live, counted=counted),
+            after=size_sent(arranged.entries, len(changes.live.turns), counted=counted),
+            digest=self._digest(items),
+            keep_recent_turns=getattr(policy, "keep_recent_turns", 0),
+            removed=_spans(gone),
+            removed_count=len(gone),
+            removed_stages=tuple(dict.fromkeys(m.writer for m in gone)),
+            removed_lived_max=max((state.iteration + 1 - m.iteration for m in gone), default=0),
+            rewritten=tuple((v, v) for v in rewritten),
+            rewritten_count=len(rewritten),
+            refusals=self._refusals(changes, decision),
+            dropped_observations=notices.observations(changes.removed),
+            pins=self._pins(changes.plan),
+            omissions=changes.state.omissions,
+            mends=tuple(arranged.mends),
+            authored=tuple(
+                i for i, entry in enumerate(arranged.entries) if entry.content and entry.key not in before_keys
+            ),
+            measurement=decision.measurement,
+            unchanged_items=unchanged,
+            unchanged_bytes=sum(items.sizes[:unchanged]),
+            first_changed_id=self._item_id(arranged.entries, unchanged),
+        )
+
+    def _item_id(self, entries: Sequence[Entry], index: int) -> str | None:
+        if index >= len(entries):
+            return None
+        entry = entries[index]
+        if entry.message is not None:
+            return message_id(self._run.id, entry.version)
+        return authored_id(self._run.id, self._state.iteration + 1, index)
+
+    def _refusals(self, changes: _Changes, decision: Decision) -> tuple[Refusal, ...]:
+        """Every candidate turn that stays, neighbours with one reason in one row (4.4)."""
+        turns = self._live.turns
+        if decision.recent is None and decision.not_engaged is not NotEngaged.FEW_TURNS:
+            by_turn = [self._stay(turn, changes) for turn in turns]
+        else:
+            reasons = changes.reasons or [RefusalReason.INSIDE_KEEP_WINDOW] * len(turns)
+            by_turn = [
+                None if index in changes.span else reason or RefusalReason.BEYOND_SPAN
+                for index, reason in enumerate(reasons)
+            ]
+        return tuple(_rows(turns, by_turn))
+
+    def _stay(self, turn: Turn, changes: _Changes) -> RefusalReason | None:
+        return next((changes.stays[m.version] for m in turn.messages if m.version in changes.stays), None)
+
+    def _pins(self, planned: Plan | None) -> Pins:
+        if planned is None:
+            return Pins(limit=self._run.policy.pin_limit)
+        turns = self._live.turns
+        admitted = [i for i in planned.pinned.admitted if i not in planned.stand_down]
+        return Pins(
+            tuple((turns[i].first, turns[i].last) for i in sorted(admitted)),
+            planned.pinned.yielded,
+            planned.pinned.limit,
+            tuple((turns[i].first, turns[i].last) for i in planned.stand_down),
+        )
+
+
+_NEVER_LEAVES = (RefusalReason.CURRENT_REQUEST, RefusalReason.SYSTEM_ENVELOPE)
+
+
+def _known(index: int | None) -> int:
+    if index is None:
+        raise AssertionError("a strategy named a message that is not in the window")
+    return index
+
+
+def _opens_well(turn: Turn) -> bool:
+    return turn.messages[0].role.value == "user"
+
+
+def _names_pin(refusals: Iterable[Refusal]) -> bool:
+    return any(refusal.reason is RefusalReason.LAST_TOOL_RESULT for refusal in refusals)
+
+
+def _spans(messages: Sequence[Message]) -> tuple[Span, ...]:
+    """Versions of messages as ranges of neighbours."""
+    spans: list[Span] = []
+    ordinal = 0
+    for message in sorted(messages, key=lambda m: m.version):
+        if spans and message.ordinal == ordinal + 1:
+            spans[-1] = (spans[-1][0], message.version)
+        else:
+            spans.append((message.version, message.version))
+        ordinal = message.ordinal
+    return tuple(spans)
+
+
+def _rows(turns: Sequence[Turn], by_turn: Sequence[RefusalReason | None]) -> Iterable[Refusal]:
+    row: list[Any] | None = None
+    for turn, reason in zip(turns, by_turn, strict=True):
+        if row and row[0] is reason:
+            row[2:] = [max(row[2], turn.last), row[3] + 1]
+            continue
+        if row:
+            yield Refusal(*row)
+        row = [reason, turn.first, turn.last, 1] if reason else None
+    if row:
+        yield Refusal(*row)
