@@ -52,7 +52,7 @@ def health(
     with grpc.insecure_channel(server) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         try:
-            answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=timeout)
+            answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=timeout)  # type: ignore[attr-defined]  # stubs lack it
         except grpc.RpcError as error:
             typer.echo(f"{server} does not answer: {error.code().name}", err=True)
             raise typer.Exit(EXIT_UNREACHABLE) from None

@@ -92,7 +92,7 @@ def expectation(version: int | None) -> run_pb2.Expectation:
     return run_pb2.Expectation(version=version)
 
 
-def status_value(status: str | None) -> run_pb2.RunStatus:
+def status_value(status: str | None) -> run_pb2.RunStatus.ValueType:
     """The status of a name; None: unspecified. Raises :class:`FieldInvalid`."""
     if status not in _STATUSES:
         raise FieldInvalid("status", "must be open, paused, finished, failed or cancelled", shown(status))

@@ -151,7 +151,7 @@ def _model_in(annotation: Any) -> type[_FromWire]:
     """The model that a field's annotation names: alone, optional or in a tuple."""
     if get_origin(annotation) in (Union, types.UnionType, tuple):
         return next(_model_in(a) for a in get_args(annotation) if a is not Ellipsis and a is not type(None))
-    assert issubclass(annotation, _FromWire)
+    assert isinstance(annotation, type) and issubclass(annotation, _FromWire)
     return annotation
 
 

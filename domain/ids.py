@@ -30,7 +30,7 @@ class CallKey(NamedTuple):
     """A tool call by its place: the message that made it and its index there."""
 
     version: int
-    index: int
+    call_index: int
 
 
 def check_run_id(run_id: str, field: str = "run_id") -> str:

@@ -36,7 +36,7 @@ def internal_status(fault_id: str) -> status_pb2.Status:
     return _status(code_pb2.INTERNAL, text, "INTERNAL", {"fault_id": fault_id}, [])
 
 
-def reason_number(reason: str) -> reasons.ErrorReason:
+def reason_number(reason: str) -> reasons.ErrorReason.ValueType:
     """The number of a reason in the catalogue."""
     return reasons.ErrorReason.Value(f"ERROR_REASON_{reason}")
 

@@ -55,15 +55,17 @@ class Server:
         )
         self.address = _bind(self._server, listen)
         self._server.start()
-        self._report(health_pb2.HealthCheckResponse.SERVING)
+        self._report(serving=True)
 
-    def _report(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
+    def _report(self, *, serving: bool) -> None:
+        answers = health_pb2.HealthCheckResponse
+        status = answers.SERVING if serving else answers.NOT_SERVING
         for service in ("", *_SERVICES):
             self._health.set(service, status)
 
     def stop(self, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Takes no more calls, lets those that run end, and closes the ledger."""
-        self._report(health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._report(serving=False)
         self._interceptor.stopping.set()
         self._server.stop(drain_seconds).wait()
         self._interceptor.close()

@@ -155,7 +155,7 @@ def envelope(message: run_pb2.Envelope) -> Envelope:
     )
 
 
-def status(value: run_pb2.RunStatus, field: str) -> RunStatus:
+def status(value: run_pb2.RunStatus.ValueType, field: str) -> RunStatus:
     """The status of a value. Raises :class:`FieldInvalid` for none."""
     if value not in _STATUSES:
         raise FieldInvalid(field, "must be a status of runs", str(value))

@@ -36,7 +36,7 @@ def plain(value: Any) -> Any:
         return [plain(v) for v in value]
     if isinstance(value, Mapping):
         return {k: plain(v) for k, v in value.items()}
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, type):
         return _compact({name: getattr(value, name) for name in _field_names(type(value))})
     return value
 

@@ -397,19 +397,9 @@ def _head_values(head: RunHead) -> tuple[Any, ...]:
 
 
 def _head(row: tuple[Any, ...]) -> RunHead:
-    run_key, status, format, policy, tokenizer, labels, *numbers = row
-    *numbers, opened_us, updated_us = numbers
-    return RunHead(
-        run_key,
-        RunStatus(status),
-        format,
-        policy,
-        tokenizer,
-        json.loads(labels),
-        *numbers,
-        opened_time=_time(opened_us),
-        updated_time=_time(updated_us),
-    )
+    run_key, status, format, policy, tokenizer, labels, *places, opened_us, updated_us = row
+    names = (run_key, RunStatus(status), format, policy, tokenizer, json.loads(labels))
+    return RunHead(*names, *places, *map(_time, (opened_us, updated_us)))
 
 
 def _micros(moment: datetime) -> int:
