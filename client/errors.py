@@ -62,9 +62,7 @@ def _all_classes(cls: type[TurnledgerError]) -> Iterator[type[TurnledgerError]]:
         yield from _all_classes(subclass)
 
 
-BY_REASON: dict[str, type[TurnledgerError]] = {
-    cls.reason: cls for cls in _all_classes(TurnledgerError) if cls.reason
-}
+BY_REASON: dict[str, type[TurnledgerError]] = {cls.reason: cls for cls in _all_classes(TurnledgerError) if cls.reason}
 """The class of every reason in the catalogue."""
 
 

@@ -404,6 +404,4 @@ class ReportedUsage(_FromWire):
 
 def item_of_wire(message: window_pb2.WindowItem) -> Item:
     """The item of a message of the contract."""
-    return Item.model_construct(
-        kind=ItemKind(message.kind).label, id=message.id, body=message.body, salt=message.salt
-    )
+    return Item.model_construct(kind=ItemKind(message.kind).label, id=message.id, body=message.body, salt=message.salt)

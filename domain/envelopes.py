@@ -45,7 +45,9 @@ class Envelope:
         if self.system is not None:
             _json(self.system, "envelope.system")
         if self.tools is not None and not isinstance(_json(self.tools, "envelope.tools"), list):
-            raise FieldInvalid("envelope.tools", "must be a JSON array", shown(self.tools[:100].decode("utf-8", "replace")))
+            raise FieldInvalid(
+                "envelope.tools", "must be a JSON array", shown(self.tools[:100].decode("utf-8", "replace"))
+            )
         if self.parameters is not None and not isinstance(_json(self.parameters, "envelope.parameters"), dict):
             value = shown(self.parameters[:100].decode("utf-8", "replace"))
             raise FieldInvalid("envelope.parameters", "must be a JSON object", value)

@@ -23,9 +23,7 @@ class Policy(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    own_fields: ClassVar[frozenset[str]] = frozenset(
-        ("strategy", "version", "keep_last_tool_results", "pin_by")
-    )
+    own_fields: ClassVar[frozenset[str]] = frozenset(("strategy", "version", "keep_last_tool_results", "pin_by"))
     """What is not an option of the strategy itself."""
 
     strategy: str

@@ -190,7 +190,8 @@ class Run:
             characters=reading.characters,
             tokens=new.tokens,
             calls=tuple(
-                Call(text_bytes(c.id), text_bytes(c.name), self._arguments_tag(c.arguments_value)) for c in reading.calls
+                Call(text_bytes(c.id), text_bytes(c.name), self._arguments_tag(c.arguments_value))
+                for c in reading.calls
             ),
             results=results,
             request=new.request,
@@ -352,9 +353,7 @@ class Run:
         """The fact that the run ends. Raises :class:`RunClosed`."""
         self._check_open()
         body = e.Body.of(reason) if reason else None
-        return e.RunClosed(
-            **self._head(stamp), body=body, status=status, commitment=body.commitment if body else None
-        )
+        return e.RunClosed(**self._head(stamp), body=body, status=status, commitment=body.commitment if body else None)
 
     def open_call(self, field: str, *, call_id: bytes | None = None, message_id: str = "", index: int = 0) -> CallKey:
         """The open call that a reference names, by the provider's id or by its place.
@@ -444,7 +443,9 @@ def _check_claims(new: NewMessage, source: Source, field: str) -> None:
         raise FieldInvalid(f"{field}.source", "only the service authors", source.value)
     if not new.request:
         return
-    if new.reading.role not in (Role.USER, Role.TOOL) or not (new.reading.role is Role.USER or new.reading.mixes_content):
+    if new.reading.role not in (Role.USER, Role.TOOL) or not (
+        new.reading.role is Role.USER or new.reading.mixes_content
+    ):
         raise FieldInvalid(f"{field}.request", "only a user's message can be the request", f"role {new.reading.role}")
     if source is Source.INJECTED:
         raise FieldInvalid(f"{field}.request", "an injected message is never the request", "true")

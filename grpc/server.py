@@ -50,9 +50,7 @@ class Server:
         ledger_service_pb2_grpc.add_LedgerServiceServicer_to_server(LedgerServicer(ledger), self._server)
         audit_service_pb2_grpc.add_AuditServiceServicer_to_server(AuditServicer(ledger), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection(
-            (*_SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
-        )
+        reflection.enable_server_reflection((*_SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
         self.address = _bind(self._server, listen)
         self._server.start()
         self._report(serving=True)

@@ -166,5 +166,3 @@ class AuditServicer(audit_grpc.AuditServiceServicer):
         for answer in self._queries.replay(request.run_id, request.from_iteration, request.to_iteration):
             for part in wire_out.replay(answer):
                 yield audit.ReplayRunResponse(iteration=answer.answer.window.iteration, part=part)
-
-

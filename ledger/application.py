@@ -9,44 +9,33 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
 import uuid_utils
 from eventsourcing.application import Application
-
-from turnledger.domain import compositions
 from turnledger.domain import events as e
-from turnledger.domain.digests import chain_next, chain_start
 from turnledger.domain.errors import (
     FieldInvalid,
     IterationOutOfRange,
     LimitExceeded,
     NoWindow,
-    PolicyInvalid,
     RunClosed,
-    RunExists,
     TurnledgerError,
     VersionConflict,
-    shown,
 )
 from turnledger.domain.formats import format_named
 from turnledger.domain.ids import (
-    CHECKPOINTS,
     LEDGER,
     NAMESPACE_DEFAULT,
-    WINDOWS,
     CallKey,
     check_run_id,
-    originator_id,
     run_id_of_request,
     run_key,
-    step_id,
     treated_stream,
 )
-from turnledger.domain.jsonbytes import canonical
-from turnledger.domain.policies import Policy, TokenBudget, parse_policy
+from turnledger.domain.policies import Policy
 from turnledger.domain.records import Omission
 from turnledger.domain.run import Lookups, NewMessage, Run, Stamp, opened
 from turnledger.domain.usage import Usage
@@ -63,6 +52,7 @@ from turnledger.ledger.answers import (
 )
 from turnledger.ledger.encoding import EventMapper
 from turnledger.ledger.loading import Loader, Replayed
+from turnledger.ledger.opening import check_opening, check_same_opening, message_versions
 from turnledger.ledger.outcomes import error_of_outcome, outcome_of_error
 from turnledger.ledger.parsing import (
     check_envelope,
@@ -71,22 +61,16 @@ from turnledger.ledger.parsing import (
     read_messages,
     read_usage,
 )
-from turnledger.ledger.recorder import Commit, LedgerRecorder, RequestExists, RunHead, StaleHead
+from turnledger.ledger.recorder import Commit, LedgerRecorder, RequestExists, StaleHead
 from turnledger.ledger.requests import check_request_id, first_outcome, request_row
 from turnledger.ledger.sessions import Session, Sessions, Slot
-from turnledger.ledger.tokenizers import check_tokenizer, tokenizer_named
+from turnledger.ledger.tokenizers import tokenizer_named
+from turnledger.ledger.writing import Unit, build_transaction
 from turnledger.projections.live import Live
-from turnledger.projections.strategies import strategy_of
-from turnledger.projections.visit import Draft, Visit
+from turnledger.projections.visit import Visit
 from turnledger.projections.windows import NO_ITEMS
 
-CHECKPOINT_FACTS = 256
-"""Facts since the last window or checkpoint after which an append takes a checkpoint."""
 ATTEMPTS_MAX = 5
-LABELS_MAX = 32
-LABEL_KEY_BYTES_MAX = 64
-LABEL_VALUE_BYTES_MAX = 256
-STEP_BASE_BYTES_MAX = 128
 REASON_BYTES_MAX = 4096
 
 Clock = Callable[[], datetime]
@@ -96,21 +80,6 @@ Answer = TypeVar("Answer", bound=WriteAnswer)
 def utc_now() -> datetime:
     """The time, in UTC."""
     return datetime.now(UTC)
-
-
-@dataclass(slots=True)
-class Unit:
-    """What one use case writes, in one transaction."""
-
-    run: Run
-    """After its facts."""
-    facts: Sequence[e.RunEvent] = ()
-    draft: Draft | None = None
-    while_paused: bool = False
-    outcome: dict[str, Any] = field(default_factory=dict)
-    """What the answer can be made from again, for a retry."""
-    live: Live | None = None
-    """With its messages, where the turns are held."""
 
 
 class Ledger(Application[str]):
@@ -144,7 +113,7 @@ class Ledger(Application[str]):
     def open_run(self, command: c.OpenRun, principal: str | None = None) -> OpenAnswer:
         """Opens a run, or answers as before where it is open with the same content."""
         check_request_id(command.request_id)
-        policy = self._check_opening(command)
+        policy = check_opening(command)
         run_id = command.run_id or (
             run_id_of_request(self.namespace, command.request_id) if command.request_id else self._new_id()
         )
@@ -158,25 +127,6 @@ class Ledger(Application[str]):
                 except StaleHead:
                     pass  # Another process opened it just now.
             return self._opened_before(slot, key, command, policy)
-
-    def _check_opening(self, command: c.OpenRun) -> Policy:
-        """Everything about an opening that needs no ledger."""
-        format_named(command.format)
-        policy = parse_policy(command.policy)
-        strategy_of(policy)
-        if command.tokenizer:
-            check_tokenizer(command.tokenizer)
-        elif isinstance(policy, TokenBudget) and policy.measure == "tokenizer":
-            raise PolicyInvalid("policy.measure", "tokenizer needs a run with a tokenizer", "no tokenizer")
-        if command.context_limit_tokens is not None and command.context_limit_tokens < 1:
-            raise FieldInvalid("context_limit_tokens", "must be at least 1", str(command.context_limit_tokens))
-        _check_labels(command.labels)
-        if len(command.step_base.encode()) > STEP_BASE_BYTES_MAX:
-            raise LimitExceeded("step_base", STEP_BASE_BYTES_MAX, len(command.step_base.encode()))
-        if command.envelope is not None:
-            check_envelope(command.envelope)
-        check_limits(command.messages)
-        return policy
 
     def _open(
         self,
@@ -205,7 +155,9 @@ class Ledger(Application[str]):
         run = opened(opening)
         facts: list[e.RunEvent] = [opening]
         if command.envelope is not None:
-            envelope_set = run.set_envelope(stamp, command.envelope, self._envelope_tokens(run, command.envelope), _no_body)
+            envelope_set = run.set_envelope(
+                stamp, command.envelope, self._envelope_tokens(run, command.envelope), _no_body
+            )
             assert envelope_set is not None
             facts.append(envelope_set)
             run = run.apply(envelope_set)
@@ -217,29 +169,9 @@ class Ledger(Application[str]):
 
     def _opened_before(self, slot: Slot, key: str, command: c.OpenRun, policy: Policy) -> OpenAnswer:
         session = slot.session or self.loader.session(key)
-        opening = session.run.opening
-        same = {
-            "format": opening.format == command.format,
-            "policy": opening.policy == policy.model_dump(),
-            "tokenizer": (opening.tokenizer or "") == command.tokenizer,
-            "labels": opening.labels == dict(command.labels),
-            "step_base": opening.step_base == (command.step_base or command.run_id),
-            "context_limit_tokens": opening.context_limit_tokens == command.context_limit_tokens,
-            "envelope": opening.envelope is (command.envelope is not None),
-            "messages": opening.messages == len(command.messages),
-            "imported": opening.imported is command.imported,
-        }
-        first = 3 if opening.envelope else 2
-        versions = tuple(range(first, first + opening.messages))
-        if all(same.values()):
-            bodies = self.loader.bodies(key, LEDGER, range(2, first + opening.messages))
-            given = {v: m.body for v, m in zip(versions, command.messages, strict=True)}
-            same["messages"] = all(v not in bodies or bodies[v].content == given[v] for v in versions)
-            if command.envelope is not None and 2 in bodies:
-                same["envelope"] = bodies[2].content == command.envelope.encode()
-        for name, is_same in same.items():
-            if not is_same:
-                raise RunExists(session.run.id, name)
+        versions = message_versions(session.run.opening)
+        bodies = self.loader.bodies(key, LEDGER, range(2, 2 + len(versions) + session.run.opening.envelope))
+        check_same_opening(session.run, command, policy, bodies)
         return OpenAnswer(session.run.version, True, self.loader.head(key), versions)
 
     # Facts
@@ -380,9 +312,7 @@ class Ledger(Application[str]):
 
         return self._write(command, decide, answer, principal)
 
-    def _build(
-        self, session: Session, unit: Unit, command: c.BuildWindow | c.Step, iteration: int | None
-    ) -> Unit:
+    def _build(self, session: Session, unit: Unit, command: c.BuildWindow | c.Step, iteration: int | None) -> Unit:
         """The unit with a window; or, where nothing came since the last one, or an earlier one is asked for,
         the number of that."""
         unit.outcome.setdefault("versions", [])
@@ -440,8 +370,10 @@ class Ledger(Application[str]):
         draft = unit.draft
         known = {(LEDGER, f.originator_version): f.body for f in unit.facts if f.body is not None}
         known |= {(treated_stream(t.form.treatment), t.version): t.body for t in draft.treated if t.body is not None}
-        window = unit.outcome["window"]
-        return self.answerer.window(run, Replayed(window, draft.entries, {}), base, base_keys, known=known, is_replay=False)
+        assert unit.window is not None
+        return self.answerer.window(
+            run, Replayed(unit.window, draft.entries, {}), base, base_keys, known=known, is_replay=False
+        )
 
     def _base_keys(self, before: Session, run: Run, base: c.Base | None) -> Sequence[bytes] | None:
         """The items of the window that the caller holds; None where we know no such window."""
@@ -508,9 +440,7 @@ class Ledger(Application[str]):
         slot.session = None
         return True
 
-    def _answer_again(
-        self, key: str, command: Any, answer: Callable[[Session, Unit, bool], Answer]
-    ) -> Answer:
+    def _answer_again(self, key: str, command: Any, answer: Callable[[Session, Unit, bool], Answer]) -> Answer:
         """The first outcome of a request that is made again."""
         row = self.store.select_request(key, command.request_id)
         assert row is not None
@@ -520,44 +450,15 @@ class Ledger(Application[str]):
         return answer(session, Unit(run, outcome=outcome), True)
 
     def _commit(self, before: Session | None, unit: Unit, stamp: Stamp, command: Any) -> Session:
-        """Writes a unit: facts, window, treated texts, checkpoint, directory and request, or nothing."""
-        run = unit.run
-        key = run.key
-        ledger_head = before.head.ledger_head if before else chain_start(run.id, LEDGER)
-        windows_head = before.head.windows_head if before else chain_start(run.id, WINDOWS)
-        events: list[e.RunEvent] = list(unit.facts)
-        chains: list[bytes | None] = []
-        for fact in unit.facts:
-            ledger_head = self._chained(ledger_head, fact)
-            chains.append(ledger_head)
-        anchor = before.anchor if before else 1
-        live, items = unit.live, before.items if before else None
-        if unit.draft is not None:
-            window = _window_event(unit, stamp, ledger_head)
-            unit.outcome["window"] = window
-            windows_head = self._chained(windows_head, window)
-            events.append(window)
-            chains.append(windows_head)
-            treated = _treated_events(key, unit.draft, stamp)
-            events += treated
-            chains += [None] * len(treated)
-            run = run.apply(window)
-            live, items, anchor = unit.draft.live, unit.draft.items, run.version
-        checkpoint_version = before.head.checkpoint_version if before else 0
-        if run.version - anchor >= CHECKPOINT_FACTS:
-            checkpoint_version += 1
-            events.append(_checkpoint_event(run, checkpoint_version, stamp))
-            chains.append(None)
-            anchor = run.version
-        after = _head_after(before, run, stamp, ledger_head, windows_head, checkpoint_version)
-        outcome = {k: v for k, v in unit.outcome.items() if k != "window"} | {"version": unit.run.version}
+        """Writes a unit, or nothing."""
+        transaction = build_transaction(before, unit, stamp, cast("EventMapper", self.mapper))
+        outcome = {**unit.outcome, "version": unit.run.version}
+        key = unit.run.key
         request = request_row(key, command, outcome, stamp.recorded_time) if command is not None else None
-        self.save(*events, commit=Commit(before.head if before else None, after, chains, request))
-        return Session(run, after, anchor, live, items)
-
-    def _chained(self, head: bytes, event: e.RunEvent) -> bytes:
-        row = self.mapper.to_stored_event(event)
-        return chain_next(head, event.originator_version, row.topic, row.state)
+        head = before.head if before else None
+        self.save(*transaction.events, commit=Commit(head, transaction.after.head, transaction.chains, request))
+        unit.window = transaction.window
+        return transaction.after
 
     # Small things
 
@@ -602,16 +503,6 @@ def _written(session: Session, unit: Unit, replayed: bool) -> WriteAnswer:
     return WriteAnswer(unit.run.version, replayed)
 
 
-def _check_labels(labels: Mapping[str, str]) -> None:
-    if len(labels) > LABELS_MAX:
-        raise LimitExceeded("labels", LABELS_MAX, len(labels))
-    for name, value in labels.items():
-        if not 1 <= len(name.encode()) <= LABEL_KEY_BYTES_MAX:
-            raise FieldInvalid("labels", f"keys of 1 to {LABEL_KEY_BYTES_MAX} bytes", shown(name))
-        if len(value.encode()) > LABEL_VALUE_BYTES_MAX:
-            raise LimitExceeded(f"labels.{shown(name)}", LABEL_VALUE_BYTES_MAX, len(value.encode()))
-
-
 def _check_expectation(run: Run, expectation: c.Expectation) -> None:
     if expectation.no_run:
         raise VersionConflict(run.id, 0, run.version)
@@ -632,80 +523,3 @@ def _reason(text: str) -> bytes:
 
 def _omissions(rows: Sequence[Any]) -> tuple[Omission, ...]:
     return tuple(Omission(OmissionReason(reason), version) for reason, version in rows)
-
-
-def _window_event(unit: Unit, stamp: Stamp, ledger_head: bytes) -> e.WindowBuilt:
-    draft, run = unit.draft, unit.run
-    assert draft is not None
-    envelope = run.state.envelope
-    iteration = draft.state.iteration
-    return e.WindowBuilt(
-        originator_id=originator_id(run.key, WINDOWS),
-        originator_version=iteration,
-        recorded_time=stamp.recorded_time,
-        principal=stamp.principal,
-        request_id=stamp.request_id,
-        step_id=step_id(run.opening.step_base, iteration),
-        while_paused=unit.while_paused,
-        ledger_version=run.version,
-        ledger_head=ledger_head,
-        envelope_version=envelope.version if envelope else 0,
-        envelope_commitment=envelope.commitment if envelope else None,
-        composition=tuple(compositions.encode(draft.composition)),
-        item_count=len(draft.entries),
-        items_hash=draft.items.final_hash,
-        digest=draft.digest,
-        records=draft.records,
-        faults=draft.faults,
-        state=draft.state,
-    )
-
-
-def _treated_events(key: str, draft: Draft, stamp: Stamp) -> list[e.RunEvent]:
-    return [
-        e.MessageTreated(
-            originator_id=originator_id(key, treated_stream(treated.form.treatment)),
-            originator_version=treated.version,
-            recorded_time=stamp.recorded_time,
-            body=treated.body,
-            commitment=treated.form.commitment,
-            size_bytes=treated.form.size_bytes,
-            characters=treated.form.characters,
-            tokens=treated.form.tokens,
-        )
-        for treated in draft.treated
-    ]
-
-
-def _checkpoint_event(run: Run, version: int, stamp: Stamp) -> e.CheckpointTaken:
-    return e.CheckpointTaken(
-        originator_id=originator_id(run.key, CHECKPOINTS),
-        originator_version=version,
-        recorded_time=stamp.recorded_time,
-        ledger_version=run.version,
-        state=run.state,
-    )
-
-
-def _head_after(
-    before: Session | None, run: Run, stamp: Stamp, ledger_head: bytes, windows_head: bytes, checkpoint_version: int
-) -> RunHead:
-    opening, state = run.opening, run.state
-    return RunHead(
-        run_key=run.key,
-        status=state.status,
-        format=opening.format,
-        policy_json=canonical(opening.policy).decode(),
-        tokenizer=opening.tokenizer,
-        labels=opening.labels,
-        ledger_version=state.version,
-        ledger_head=ledger_head,
-        windows_version=state.iteration,
-        windows_head=windows_head,
-        checkpoint_version=checkpoint_version,
-        message_count=state.message_count,
-        input_tokens=state.input_tokens,
-        output_tokens=state.output_tokens,
-        opened_time=before.head.opened_time if before else stamp.recorded_time,
-        updated_time=stamp.recorded_time,
-    )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any, cast
 
 import msgspec
 from eventsourcing.domain import DomainEventProtocol
 from eventsourcing.persistence import Mapper, MapperDeserialisationError, StoredEvent, Transcoder
 from pydantic import ValidationError
-
 from turnledger.domain.events import EVENT_CLASSES, Body, RunEvent
 
 _NOT_STATE = frozenset(("originator_id", "originator_version", "body"))
@@ -25,7 +24,7 @@ class Row(StoredEvent):
     chain: bytes | None = None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _field_names(cls: type) -> tuple[str, ...]:
     return tuple(f.name for f in fields(cls))
 

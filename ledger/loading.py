@@ -144,9 +144,7 @@ class Loader:
         rows = self._rows(key, stream, ranges, bodies=bodies)
         return [self._mapper.to_domain_event(row) for row in rows if not topic or row.topic == topic]
 
-    def _rows(
-        self, key: str, stream: str, ranges: Iterable[tuple[int, int]], *, bodies: bool = False
-    ) -> Sequence[Row]:
+    def _rows(self, key: str, stream: str, ranges: Iterable[tuple[int, int]], *, bodies: bool = False) -> Sequence[Row]:
         return self._recorder.select_rows(originator_id(key, stream), ranges, bodies=bodies)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from threading import Event, RLock
+from threading import RLock
 from typing import Any
 
 from eventsourcing.persistence import (
@@ -13,14 +13,13 @@ from eventsourcing.persistence import (
     InfrastructureFactory,
     IntegrityError,
     ListenNotifySubscription,
-    NotSupportedError,
     Notification,
+    NotSupportedError,
     ProcessRecorder,
     StoredEvent,
     Subscription,
     TrackingRecorder,
 )
-
 from turnledger.ledger.encoding import Row
 from turnledger.ledger.recorder import Commit, LedgerRecorder, RequestExists, RequestRow, RunHead, RunQuery, StaleHead
 

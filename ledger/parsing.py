@@ -56,9 +56,7 @@ def _check_size(data: bytes, field: str, limit: int) -> None:
         raise LimitExceeded(field, limit, len(data))
 
 
-def read_messages(
-    messages: tuple[MessageInput, ...], format: Format, tokenizer: Tokenizer | None
-) -> list[NewMessage]:
+def read_messages(messages: tuple[MessageInput, ...], format: Format, tokenizer: Tokenizer | None) -> list[NewMessage]:
     """The messages with their facts. Raises :class:`BodyNotJson`, :class:`BodyNotOfFormat`, :class:`FieldInvalid`."""
     return [_read_message(m, f"messages[{i}]", format, tokenizer) for i, m in enumerate(messages)]
 

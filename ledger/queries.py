@@ -11,7 +11,14 @@ from datetime import UTC, datetime
 
 from turnledger.domain import events as e
 from turnledger.domain.envelopes import Envelope
-from turnledger.domain.errors import FieldInvalid, IterationOutOfRange, LimitExceeded, MessageNotFound, PageTokenInvalid, shown
+from turnledger.domain.errors import (
+    FieldInvalid,
+    IterationOutOfRange,
+    LimitExceeded,
+    MessageNotFound,
+    PageTokenInvalid,
+    shown,
+)
 from turnledger.domain.ids import LEDGER, message_version
 from turnledger.domain.words import RunStatus
 from turnledger.ledger.answers import ReplayAnswer, WindowAnswer
@@ -65,9 +72,7 @@ class Queries:
         token = _make_token(heads[size - 1], query_tag) if len(heads) > size else ""
         return RunPage(heads[:size], token)
 
-    def facts(
-        self, run_id: str, first: int, last: int, *, bodies: bool
-    ) -> Iterator[tuple[Row, e.RunEvent]]:
+    def facts(self, run_id: str, first: int, last: int, *, bodies: bool) -> Iterator[tuple[Row, e.RunEvent]]:
         """Facts of the ledger in order, from ``first`` (0: the first) to ``last`` (0: the last now)."""
         key = self._ledger.key(run_id)
         head = self._loader.head(key)

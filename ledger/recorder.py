@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Any
 
 from eventsourcing.persistence import ApplicationRecorder, IntegrityError, StoredEvent
-
 from turnledger.domain.words import RunStatus
 from turnledger.ledger.encoding import Row
 
@@ -91,7 +90,9 @@ class LedgerRecorder(ApplicationRecorder):
     """A store of runs."""
 
     @abstractmethod
-    def insert_events(self, stored_events: Sequence[StoredEvent], *, commit: Commit | None = None, **kwargs: Any) -> Sequence[int]:
+    def insert_events(
+        self, stored_events: Sequence[StoredEvent], *, commit: Commit | None = None, **kwargs: Any
+    ) -> Sequence[int]:
         """Writes events and, with ``commit``, the directory row and the request, all or nothing; returns
         when they are on disk.
 

@@ -26,7 +26,6 @@ from eventsourcing.persistence import (
     Subscription,
     TrackingRecorder,
 )
-
 from turnledger.domain.digests import SALT_BYTES
 from turnledger.domain.events import Body
 from turnledger.domain.ids import originator_id as join_originator_id
@@ -92,9 +91,7 @@ CREATE TABLE IF NOT EXISTS requests (
 CREATE INDEX IF NOT EXISTS requests_recorded ON requests (recorded_us);
 """
 
-_INSERT_EVENT = (
-    "INSERT INTO events (run_key, stream, version, topic, state, body, chain) VALUES (?, ?, ?, ?, ?, ?, ?)"
-)
+_INSERT_EVENT = "INSERT INTO events (run_key, stream, version, topic, state, body, chain) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _HEAD_COLUMNS = (
     "run_key, status, format, policy, tokenizer, labels, ledger_version, ledger_head, windows_version, "
     "windows_head, checkpoint_version, message_count, input_tokens, output_tokens, opened_us, updated_us"
@@ -137,9 +134,7 @@ class SqliteRecorder(LedgerRecorder):
 
     def _connect(self) -> sqlite3.Connection:
         # Connections are made by one thread and closed by the one that closes the store.
-        connection = sqlite3.connect(
-            self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
+        connection = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         with self._connections_lock:

@@ -129,9 +129,7 @@ class Plan:
     """Turns whose pins were given up, oldest first (3.6)."""
 
 
-def plan(
-    turns: Turns, state: RunState, *, recent: int, pin_limit: int, pin_by_arguments: bool
-) -> Plan:
+def plan(turns: Turns, state: RunState, *, recent: int, pin_limit: int, pin_by_arguments: bool) -> Plan:
     """The plan of a visit at a keep depth of ``recent`` turns."""
     guard = Guard(turns, state)
     pinned = pin_latest_results(

@@ -27,7 +27,9 @@ def size_before(live: Live, *, counted: bool) -> Size:
     return Size(
         len(turns),
         sum(len(t.messages) for t in turns) + (1 if notice else 0),
-        sum(t.size_bytes for t in turns) + _gain(live.forms, turns, "size_bytes") + (len(notice.content) if notice else 0),
+        sum(t.size_bytes for t in turns)
+        + _gain(live.forms, turns, "size_bytes")
+        + (len(notice.content) if notice else 0),
         characters_of(turns, live.forms) + (notice.characters if notice else 0),
         tokens_of(live) if counted else None,
     )

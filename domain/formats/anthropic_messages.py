@@ -137,5 +137,7 @@ def _read_result(block: dict[str, Any], where: str) -> ReadResult:
     text = ""
     if content is not None:
         parts = _blocks(content)
-        text = "\n".join(_block_text(part, f"{where}.content[{i}]") for i, part in enumerate(parts) if part["type"] == "text")
+        text = "\n".join(
+            _block_text(part, f"{where}.content[{i}]") for i, part in enumerate(parts) if part["type"] == "text"
+        )
     return ReadResult(call_id, text, bool(block.get("is_error")))
