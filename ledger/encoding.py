@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from datetime import datetime
 from typing import Any, cast
 
 import msgspec
@@ -24,32 +24,47 @@ class Row(StoredEvent):
     chain: bytes | None = None
 
 
-@cache
+_ATOMS = frozenset((str, bytes, int, float, bool, type(None), datetime))
+"""Types that MessagePack takes as they are; by far the most values are of one."""
+
+
+_field_names_by_class: dict[type, tuple[str, ...]] = {}
+
+
 def _field_names(cls: type) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(cls))
+    """The fields of a dataclass; none for what is no dataclass."""
+    names = _field_names_by_class.get(cls)
+    if names is None:
+        names = _field_names_by_class[cls] = tuple(f.name for f in fields(cls)) if is_dataclass(cls) else ()
+    return names
 
 
 def plain(value: Any) -> Any:
     """The value as lists, maps and what MessagePack knows; absent, empty and false fields are left out."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    names = _field_names(kind)
+    if names:
+        return _compact((name, getattr(value, name)) for name in names)
     if isinstance(value, tuple | list):
         return [plain(v) for v in value]
     if isinstance(value, Mapping):
         return {k: plain(v) for k, v in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        return _compact({name: getattr(value, name) for name in _field_names(type(value))})
     return value
 
 
-def _compact(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: plain(v) for name, v in values.items() if not is_omitted(v)}
+def _compact(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: plain(value) for name, value in values if not is_omitted(value)}
 
 
 def is_omitted(value: object) -> bool:
     """Whether a field of this value is left out of the stored state."""
-    return value is None or value is False or (isinstance(value, tuple | dict) and not value)
+    return value is None or value is False or (not value and isinstance(value, tuple | dict))
 
 
 _encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(dict[str, Any])
 
 
 def encode_state(event: RunEvent) -> bytes:
@@ -57,13 +72,13 @@ def encode_state(event: RunEvent) -> bytes:
 
     Absent, empty and false fields are left out; so that is what every such field must default to, for ever.
     """
-    values = {name: getattr(event, name) for name in type(event).model_fields if name not in _NOT_STATE}
+    values = ((name, getattr(event, name)) for name in type(event).model_fields if name not in _NOT_STATE)
     return _encoder.encode(_compact(values))
 
 
 def decode_state(topic: str, state: bytes) -> dict[str, Any]:
-    """The fields of a stored state."""
-    return cast("dict[str, Any]", msgspec.msgpack.decode(state))
+    """The fields of a stored state. Raises msgspec's DecodeError for what is no map."""
+    return _decoder.decode(state)
 
 
 class EventTranscoder(Transcoder):
@@ -107,5 +122,5 @@ class EventMapper(Mapper[str]):
                     "body": getattr(stored_event, "body", None),
                 }
             )
-        except (ValidationError, msgspec.DecodeError) as error:
+        except (ValidationError, msgspec.DecodeError, RecursionError) as error:
             raise MapperDeserialisationError(f"damaged state: {where}: {error}") from error
