@@ -40,9 +40,11 @@ def _json_command(instruction: str) -> list[str]:
 
 
 def _install_commands() -> list[list[str]]:
-    """The RUN lines that make the environment."""
-    runs = re.findall(r"^RUN (uv .*)$", DOCKERFILE.read_text(), re.MULTILINE)
-    return [shlex.split(run) for run in runs]
+    """The commands of the RUN that makes the environment."""
+    joined = DOCKERFILE.read_text().replace("\\\n", "")
+    run = re.search(r"^RUN (uv venv .*)$", joined, re.MULTILINE)
+    assert run
+    return [shlex.split(command) for command in run[1].split("&&")]
 
 
 def _free_port() -> int:

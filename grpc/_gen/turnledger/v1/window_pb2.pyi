@@ -463,7 +463,7 @@ class Mend(_message.Message):
     KIND_FIELD_NUMBER: _builtins.int
     MESSAGE_ID_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """`reordered`, `closing-result`, `closing-result-replaced`, `placeholder`, `left-out-empty`."""
+    """`reordered`, `closing-result`, `closing-result-replaced`, `placeholder`."""
     message_id: _builtins.str
     """The message that was mended, or whose call was."""
     def __init__(
