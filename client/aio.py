@@ -51,6 +51,7 @@ class AsyncLedgerClient:
         principal: str | None = None,
         credentials: grpc.ChannelCredentials | None = None,
     ) -> None:
+        self.address = address
         if credentials is None:
             self._channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
         else:

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import grpc
+from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
@@ -68,7 +69,10 @@ BY_REASON: dict[str, type[TurnledgerError]] = {cls.reason: cls for cls in _all_c
 
 def error_of(call: grpc.RpcError, request_bytes: int) -> TurnledgerError:
     """The typed error of a failed call."""
-    status = rpc_status.from_call(call)  # type: ignore[arg-type]
+    try:
+        status = rpc_status.from_call(call)  # type: ignore[arg-type]
+    except (ValueError, DecodeError):
+        status = None  # What stands between made another error of it; then its details mean nothing.
     for detail in status.details if status else ():
         info = error_details_pb2.ErrorInfo()
         if detail.Is(info.DESCRIPTOR) and detail.Unpack(info) and info.domain == DOMAIN:
@@ -99,6 +103,6 @@ def _untyped(call: grpc.RpcError, request_bytes: int) -> TurnledgerError:
     details = call.details() or code.name
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return DeadlinePassed(details)
-    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and request_bytes > MESSAGE_BYTES_MAX:
         return LimitExceeded("request", MESSAGE_BYTES_MAX, request_bytes)
     return ServiceUnreachable(f"{code.name}: {details}")

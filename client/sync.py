@@ -51,6 +51,7 @@ class LedgerClient:
         principal: str | None = None,
         credentials: grpc.ChannelCredentials | None = None,
     ) -> None:
+        self.address = address
         if credentials is None:
             self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
         else:

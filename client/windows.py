@@ -71,6 +71,8 @@ def _pairs(
             yield item, key_of(item)
             index += 1
             continue
+        if part.keep.start + part.keep.count > len(held.keys):
+            raise WindowMismatch(message.run_id, message.iteration)
         for at in range(part.keep.start, part.keep.start + part.keep.count):
             yield _kept(held.window.items[at], message, index), held.keys[at]
             index += 1
