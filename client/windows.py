@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from turnledger.client.errors import WindowMismatch
 from turnledger.client.models import Fault, Item, Record, Window, item_of_wire
-from turnledger.domain.digests import ITEMS_START, common_prefix, commitment, item_key, items_next, window_digest
+from turnledger.domain.digests import ITEMS_START, commitment, common_prefix, item_key, items_next, window_digest
 from turnledger.domain.ids import authored_id
 from turnledger.v1 import window_pb2
 

@@ -267,10 +267,12 @@ class ResultDuplicate(ResultRefused):
 
 
 class ResultsMixed(ResultRefused):
-    """Results of several replies in one message."""
+    """Results in one message that can't be sent together: of several replies, or a late one beside others."""
 
     reason = "RESULTS_MIXED"
-    template = "{field}: the result of call {call_id} belongs to another reply: send one message for each reply"
+    template = (
+        "{field}: the result of call {call_id} can't be sent with the rest of its message: append it in one of its own"
+    )
 
 
 @dataclass(eq=False)

@@ -60,6 +60,8 @@ class Message:
     request: bool = False
     """Flagged as the request."""
     reply_id: str | None = None
+    reply: int | None = None
+    """The reply that it is a further part of, by the version of the first part."""
     stage_id: str | None = None
     answers: int | None = None
     """The iteration that a reply answers; None where it answers no window of ours."""

@@ -119,9 +119,10 @@ def parse_policy(value: Any) -> Policy:
             raise PolicyInvalid("policy", "must be a JSON object", shown(str(error))) from error
     if not isinstance(value, dict):
         raise PolicyInvalid("policy", "must be a JSON object", shown(value))
-    if value.get("strategy") not in POLICY_CLASSES:
+    strategy = value.get("strategy")
+    if not isinstance(strategy, str) or strategy not in POLICY_CLASSES:
         names = ", ".join(POLICY_CLASSES)
-        raise PolicyInvalid("policy.strategy", f"must be one of {names}", shown(value.get("strategy")))
+        raise PolicyInvalid("policy.strategy", f"must be one of {names}", shown(strategy))
     try:
         return _ADAPTER.validate_python(value)
     except ValidationError as error:

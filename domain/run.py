@@ -7,6 +7,7 @@ the next ``Run``. Nothing here reads a clock, a store or a random source.
 from __future__ import annotations
 
 import hmac
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,13 +20,14 @@ from turnledger.domain.errors import (
     IterationOutOfRange,
     ResultDuplicate,
     ResultOrphan,
+    ResultRefused,
     ResultsMixed,
     RunClosed,
     RunNotPaused,
     ToolCallNotOpen,
     shown,
 )
-from turnledger.domain.formats import FORMATS, Format, Reading
+from turnledger.domain.formats import FORMATS, Format, Reading, ReadResult
 from turnledger.domain.ids import LEDGER, CallKey, message_version, originator_id
 from turnledger.domain.jsonbytes import canonical, text_bytes
 from turnledger.domain.messages import Call, Message, Result
@@ -33,8 +35,11 @@ from turnledger.domain.policies import Policy
 from turnledger.domain.records import Omission
 from turnledger.domain.state import (
     ENVELOPES_REMEMBERED_MAX,
+    REPLIES_REMEMBERED_MAX,
+    UNANSWERED_REMEMBERED_MAX,
     EnvelopeInForce,
     PendingCall,
+    Reply,
     ReportedUsage,
     RunState,
 )
@@ -154,10 +159,11 @@ class Run:
         """
         self._check_open()
         run, facts = self, []
-        answered_ids: set[bytes] = set()
+        made: set[bytes] = set()
         for index, new in enumerate(messages):
-            fact = run._append_one(stamp, new, f"messages[{index}]", lookups, answered_ids, imported)
+            fact = run._append_one(stamp, new, f"messages[{index}]", lookups, made, imported)
             facts.append(fact)
+            made.update(call.id for call in fact.message.calls)
             run = run.apply(fact)
         return facts, run
 
@@ -167,17 +173,19 @@ class Run:
         new: NewMessage,
         field: str,
         lookups: Lookups,
-        answered_ids: set[bytes],
+        made: set[bytes],
         imported: bool,
     ) -> e.MessageAppended:
         reading, state = new.reading, self.state
         source = new.source or reading.source
         _check_claims(new, source, field)
-        results, mark = self._pair(reading, field, lookups, answered_ids, imported)
+        results, mark = self._pair(reading, field, lookups, made, imported)
         if reading.is_empty and not (reading.role is Role.USER and source is Source.PERSON):
             # Nothing of it could be sent. What a person sent, even if empty, is sent as a placeholder.
             mark = OmissionReason.LEFT_OUT_EMPTY
-        answers, read_through = self._read_through(new, field, lookups)
+        reply_id = (new.reply_id or reading.reply_id) if reading.role is Role.MODEL else None
+        reply = next((r for r in state.replies if r.id == reply_id), None)
+        answers, read_through = self._read_through(new, reply, field, lookups)
         body = e.Body.of(new.body)
         message = Message(
             version=state.version + 1,
@@ -195,7 +203,8 @@ class Run:
             ),
             results=results,
             request=new.request,
-            reply_id=(new.reply_id or reading.reply_id) if reading.role is Role.MODEL else None,
+            reply_id=reply_id,
+            reply=reply.version if reply else None,
             stage_id=new.stage_id,
             answers=answers,
             read_through=read_through,
@@ -213,59 +222,49 @@ class Run:
         )
 
     def _pair(
-        self, reading: Reading, field: str, lookups: Lookups, answered_ids: set[bytes], imported: bool
+        self, reading: Reading, field: str, lookups: Lookups, made: set[bytes], imported: bool
     ) -> tuple[tuple[Result, ...], OmissionReason | None]:
-        """The calls that the results of a message answer (WINDOW-RULES 1.2, 1.4)."""
-        results: list[Result] = []
-        taken: set[CallKey] = set()
+        """The calls that the results of a message answer (WINDOW-RULES 1.2, 1.4).
+
+        ``made`` are the ids of calls that came with the same append.
+        """
+        waiting = _Waiting(self.state.calls if reading.results else ())
+        paired = [(read, waiting.take(text_bytes(read.call_id))) for read in reading.results]
+        calls = [call for _, call in paired if call is not None]
+        # A late result is kept but not sent; so it may not take anything else out of sight. And results come
+        # before other content, so only one message of a turn can hold both.
+        stands_alone = all(call.abandoned for call in calls) and not reading.mixes_content
         mark: OmissionReason | None = None
-        reply: int | None = None
-        for index, read in enumerate(reading.results):
-            call_id = text_bytes(read.call_id)
-            call = _called(self.state.calls, call_id, taken)
+        for read, call in paired:
+            error: type[ResultRefused] | None = None
             if call is None:
-                mark = mark or self._unpaired(read.call_id, call_id, field, lookups, answered_ids, imported)
-                results.append(Result(0, index, b"", b"", read.is_error))
-                continue
-            if reply is not None and call.reply_version != reply:
-                if not imported:
-                    raise ResultsMixed(self.id, field, shown(read.call_id))
+                is_second = text_bytes(read.call_id) in made or lookups.has_call(text_bytes(read.call_id))
+                error = ResultDuplicate if is_second else ResultOrphan
+                mark = mark or (OmissionReason.LATE_RESULT if is_second else OmissionReason.ORPHAN_RESULT)
+            elif call.reply_version != calls[0].reply_version or (call.beside_content and reading.mixes_content):
+                error = ResultsMixed
                 mark = mark or OmissionReason.ORPHAN_RESULT
-            reply = call.reply_version
-            taken.add(call.key)
-            if call.abandoned:
+            elif call.abandoned:
+                error = None if stands_alone else ResultsMixed
                 mark = mark or OmissionReason.LATE_RESULT
-            results.append(Result(call.version, call.index, call.name, call.arguments_tag, read.is_error))
-        answered_ids |= {text_bytes(r.call_id) for r in reading.results}
-        return tuple(results), mark
+            if error is not None and not imported:
+                raise error(self.id, field, shown(read.call_id))
+        return tuple(_result(index, read, call) for index, (read, call) in enumerate(paired)), mark
 
-    def _unpaired(
-        self,
-        shown_id: str,
-        call_id: bytes,
-        field: str,
-        lookups: Lookups,
-        answered_ids: set[bytes],
-        imported: bool,
-    ) -> OmissionReason:
-        is_second = call_id in answered_ids or lookups.has_call(call_id)
-        if not imported:
-            raise (ResultDuplicate if is_second else ResultOrphan)(self.id, field, shown(shown_id))
-        return OmissionReason.LATE_RESULT if is_second else OmissionReason.ORPHAN_RESULT
-
-    def _read_through(self, new: NewMessage, field: str, lookups: Lookups) -> tuple[int | None, int | None]:
+    def _read_through(
+        self, new: NewMessage, reply: Reply | None, field: str, lookups: Lookups
+    ) -> tuple[int | None, int | None]:
         """Which iteration a reply answers, and up to where the model had read (WINDOW-RULES 4.2)."""
         state = self.state
         if new.reading.role is not Role.MODEL:
             return None, None
         if new.answers_iteration is not None and not 1 <= new.answers_iteration <= state.iteration:
             raise IterationOutOfRange(self.id, f"{field}.answers_iteration", new.answers_iteration, state.iteration)
-        reply_id = new.reply_id or new.reading.reply_id
-        if reply_id is not None and reply_id == state.last_reply_id:
+        if reply is not None:
             # A further part of the same reply has read no more than the first.
-            return None, state.read_through
+            return reply.answers, reply.read_through
         answers = new.answers_iteration or state.iteration
-        if answers <= state.answered_iteration:
+        if answers <= state.answered_iteration and answers not in state.unanswered:
             # It answers no window of ours, or one that is answered: history brought along.
             return None, state.version
         seen = state.window_version if answers == state.iteration else lookups.window_version(answers)
@@ -398,17 +397,20 @@ class Run:
             case e.EnvelopeSet():
                 state = _with_envelope(state, event)
             case e.UsageReported():
-                again = state.usage is not None and state.usage.iteration == event.iteration
-                state = _with_usage(state, event.iteration, event.usage, event.usage_implausible, again=again)
+                state = _with_report(state, event)
             case e.RunPaused():
-                calls = tuple(replace(c, paused=True) if c.key in event.calls else c for c in state.calls)
-                state = replace(state, status=RunStatus.PAUSED, awaits_person=event.awaits_person, calls=calls)
+                calls = tuple(
+                    replace(c, paused=True, awaits_person=event.awaits_person) if c.key in event.calls else c
+                    for c in state.calls
+                )
+                state = replace(state, status=RunStatus.PAUSED, calls=calls)
             case e.RunResumed():
-                calls = tuple(replace(c, paused=False) for c in state.calls)
-                state = replace(state, status=RunStatus.OPEN, awaits_person=False, calls=calls)
+                calls = tuple(replace(c, paused=False, awaits_person=False) for c in state.calls)
+                state = replace(state, status=RunStatus.OPEN, calls=calls)
             case e.ToolCallAbandoned():
                 calls = tuple(
-                    replace(c, abandoned=True, paused=False) if c.key == event.call else c for c in state.calls
+                    replace(c, abandoned=True, paused=False, awaits_person=False) if c.key == event.call else c
+                    for c in state.calls
                 )
                 state = replace(state, calls=calls)
             case e.RunClosed():
@@ -451,15 +453,36 @@ def _check_claims(new: NewMessage, source: Source, field: str) -> None:
         raise FieldInvalid(f"{field}.request", "an injected message is never the request", "true")
 
 
-def _called(calls: tuple[PendingCall, ...], call_id: bytes, taken: set[CallKey]) -> PendingCall | None:
-    """The most recent open call with this id, else the latest abandoned one (WINDOW-RULES 1.2)."""
-    abandoned = None
-    for call in reversed(calls):
-        if call.id == call_id and call.key not in taken and not call.late:
-            if not call.abandoned:
+class _Waiting:
+    """Calls without a result, as the results of one message take them (WINDOW-RULES 1.2)."""
+
+    def __init__(self, calls: Iterable[PendingCall]) -> None:
+        self._open: dict[bytes, list[deque[PendingCall]]] = {}
+        self._abandoned: dict[bytes, list[deque[PendingCall]]] = {}
+        for call in calls:
+            if call.late:
+                continue
+            replies = (self._abandoned if call.abandoned else self._open).setdefault(call.id, [])
+            if not replies or replies[-1][0].reply_version != call.reply_version:
+                replies.append(deque())
+            replies[-1].append(call)
+
+    def take(self, call_id: bytes) -> PendingCall | None:
+        """The most recent open call with this id, else the latest abandoned one; those of one reply, which
+        were made at once, in their order."""
+        for calls in (self._open, self._abandoned):
+            if replies := calls.get(call_id):
+                call = replies[-1].popleft()
+                if not replies[-1]:
+                    replies.pop()
                 return call
-            abandoned = abandoned or call
-    return abandoned
+        return None
+
+
+def _result(index: int, read: ReadResult, call: PendingCall | None) -> Result:
+    if call is None:
+        return Result(0, index, b"", b"", read.is_error)
+    return Result(call.version, call.index, call.name, call.arguments_tag, read.is_error)
 
 
 def _with_message(state: RunState, event: e.MessageAppended) -> RunState:
@@ -475,12 +498,10 @@ def _with_message(state: RunState, event: e.MessageAppended) -> RunState:
             state = replace(state, flagged_request=message.version)
         if message.role is Role.USER and message.source is Source.PERSON:
             state = replace(state, person_message=message.version)
-    is_further_part = message.reply_id is not None and message.reply_id == state.last_reply_id
     if message.role is Role.MODEL:
-        state = _with_reply(state, message, is_further_part)
+        state = _with_reply(state, message)
     if event.usage is not None:
-        iteration = message.answers or state.answered_iteration
-        state = _with_usage(state, iteration, event.usage, event.usage_implausible, again=is_further_part)
+        state = _with_reply_usage(state, message, event.usage, event.usage_implausible)
     return state
 
 
@@ -496,26 +517,40 @@ def _with_marked(state: RunState, message: Message) -> RunState:
 def _with_results(state: RunState, message: Message) -> RunState:
     answered = {CallKey(r.call_version, r.call_index) for r in message.results}
     replaced = any(c.closed for c in state.calls if c.key in answered)
+    calls = tuple(c for c in state.calls if c.key not in answered)
+    replies = state.replies
+    if message.mixes_content:
+        beside = {c.reply_version for c in state.calls if c.key in answered}
+        calls = tuple(replace(c, beside_content=True) if c.reply_version in beside else c for c in calls)
+        replies = tuple(r._replace(beside_content=True) if r.version in beside else r for r in replies)
     return replace(
         state,
-        calls=tuple(c for c in state.calls if c.key not in answered),
+        calls=calls,
+        replies=replies,
         closings_replaced=(*state.closings_replaced, message.version) if replaced else state.closings_replaced,
     )
 
 
-def _with_reply(state: RunState, message: Message, is_further_part: bool) -> RunState:
-    first = state.last_reply_version if is_further_part else message.version
+def _with_reply(state: RunState, message: Message) -> RunState:
+    first = message.reply or message.version
+    beside = any(r.beside_content for r in state.replies if r.version == first)
+    answers, answered = message.answers or 0, state.answered_iteration
+    passed_over = range(max(answered + 1, answers - UNANSWERED_REMEMBERED_MAX), answers)
+    unanswered = (*(i for i in state.unanswered if i != answers), *passed_over)
     made = tuple(
-        PendingCall(message.version, i, call.id, call.name, call.arguments_tag, first)
+        PendingCall(message.version, i, call.id, call.name, call.arguments_tag, first, beside)
         for i, call in enumerate(message.calls)
     )
+    replies = state.replies
+    if message.reply_id is not None and message.reply is None:
+        replies = (*replies, Reply(message.reply_id, first, message.answers, message.read_through or 0))
     return replace(
         state,
         calls=state.calls + made,
-        last_reply_id=message.reply_id,
-        last_reply_version=first,
+        replies=replies[-REPLIES_REMEMBERED_MAX:],
         read_through=max(state.read_through, message.read_through or 0),
-        answered_iteration=max(state.answered_iteration, message.answers or 0),
+        answered_iteration=max(answered, answers),
+        unanswered=unanswered[-UNANSWERED_REMEMBERED_MAX:],
     )
 
 
@@ -528,12 +563,31 @@ def _with_envelope(state: RunState, event: e.EnvelopeSet) -> RunState:
     return replace(state, envelope=in_force, envelopes=envelopes)
 
 
-def _with_usage(state: RunState, iteration: int, usage: Usage, implausible: bool, *, again: bool) -> RunState:
-    # A split reply repeats its usage with each part, and a report may be corrected: the latest counts once.
-    earlier = state.usage.usage if again and state.usage else Usage()
+def _with_reply_usage(state: RunState, message: Message, usage: Usage, implausible: bool) -> RunState:
+    """A reply brings its usage; a split one repeats it with each part, and it may have been reported before."""
+    reply, last = message.reply or message.version, state.usage
+    iteration = message.answers or state.answered_iteration
+    is_reported = last is not None and not last.reply_version and last.iteration == message.answers
+    again = last is not None and (last.reply_version == reply or is_reported)
+    return _with_usage(state, ReportedUsage(iteration, usage, implausible, reply), again=again)
+
+
+def _with_report(state: RunState, event: e.UsageReported) -> RunState:
+    """A report corrects what is known of the same call."""
+    last = state.usage
+    again = last is not None and last.iteration == event.iteration
+    reply = last.reply_version if last is not None and again else 0
+    return _with_usage(state, ReportedUsage(event.iteration, event.usage, event.usage_implausible, reply), again=again)
+
+
+def _with_usage(state: RunState, report: ReportedUsage, *, again: bool) -> RunState:
+    last, usage = state.usage, report.usage
+    counted = last.usage if last is not None and again else Usage()
+    # What comes late of an earlier call counts, but says nothing of the latest.
+    is_latest = last is None or report.iteration >= last.iteration
     return replace(
         state,
-        usage=ReportedUsage(iteration, usage, implausible),
-        input_tokens=state.input_tokens + (usage.input_tokens or 0) - (earlier.input_tokens or 0),
-        output_tokens=state.output_tokens + (usage.output_tokens or 0) - (earlier.output_tokens or 0),
+        usage=report if is_latest else last,
+        input_tokens=state.input_tokens + (usage.input_tokens or 0) - (counted.input_tokens or 0),
+        output_tokens=state.output_tokens + (usage.output_tokens or 0) - (counted.output_tokens or 0),
     )

@@ -7,6 +7,7 @@ rest (docs/stored-bytes.md).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from turnledger.domain.ids import CallKey
 from turnledger.domain.records import Omission
@@ -16,6 +17,10 @@ from turnledger.domain.words import RunStatus
 DROPPED_TOOLS_MAX = 5
 """One more than a notice names, so that it can say that there were more."""
 ENVELOPES_REMEMBERED_MAX = 64
+REPLIES_REMEMBERED_MAX = 4
+"""A part of a reply is told by its id as long as not more replies with ids began since."""
+UNANSWERED_REMEMBERED_MAX = 64
+"""Passed-over windows older than the latest so many count as answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,11 @@ class PendingCall:
     arguments_tag: bytes
     reply_version: int
     """First message of the reply that made it: results of one message answer one reply."""
+    beside_content: bool = False
+    """A message that mixes results with other content answered its reply: no second one could be sent."""
     paused: bool = False
+    awaits_person: bool = False
+    """It is paused, and a person's decision is awaited."""
     abandoned: bool = False
     late: bool = False
     """Its result came after it was given up: kept in the ledger, not sent."""
@@ -40,6 +49,17 @@ class PendingCall:
     def key(self) -> CallKey:
         """Its place."""
         return CallKey(self.version, self.index)
+
+
+class Reply(NamedTuple):
+    """A reply that further parts may follow, and what all of them share."""
+
+    id: str
+    version: int
+    answers: int | None
+    read_through: int
+    beside_content: bool = False
+    """As of its calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +75,13 @@ class EnvelopeInForce:
 
 @dataclass(frozen=True, slots=True)
 class ReportedUsage:
-    """The last report."""
+    """The report of the latest call."""
 
     iteration: int
     usage: Usage
     implausible: bool = False
+    reply_version: int = 0
+    """First message of the reply that it came with; 0 where it came with none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +105,13 @@ class RunState:
     """Version of the last fact that a window can differ by: usage reports apart."""
     message_count: int = 0
     status: RunStatus = RunStatus.OPEN
-    awaits_person: bool = False
     calls: tuple[PendingCall, ...] = ()
     flagged_request: int = 0
     person_message: int = 0
     last_message: int = 0
     """Version of the last message that can be sent."""
-    last_reply_id: str | None = None
-    last_reply_version: int = 0
+    replies: tuple[Reply, ...] = ()
+    """Of the latest that have an id, at most ``REPLIES_REMEMBERED_MAX``: further parts may follow."""
     envelope: EnvelopeInForce | None = None
     envelopes: tuple[tuple[int, int], ...] = ()
     """Version and size of the distinct envelopes so far, latest last."""
@@ -101,6 +122,9 @@ class RunState:
     items_hash: bytes = b""
     read_through: int = 0
     answered_iteration: int = 0
+    """The latest window that was answered."""
+    unanswered: tuple[int, ...] = ()
+    """Earlier windows that no reply has answered, at most ``UNANSWERED_REMEMBERED_MAX``."""
     usage: ReportedUsage | None = None
     not_measured_streak: int = 0
     blocked_streak: int = 0

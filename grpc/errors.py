@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import code_pb2, error_details_pb2, status_pb2
+
 from turnledger.domain import errors as err
 from turnledger.v1 import error_reason_pb2 as reasons
 
 DOMAIN = "turnledger"
 RETRY_SECONDS = 1
+TEXT_BYTES_MAX = 600
+"""Longest text in a status: all of one must fit into 8 KiB of metadata, or the caller gets another error."""
 
 _CODES: tuple[tuple[type[err.TurnledgerError], int], ...] = (
     (err.BadRequest, code_pb2.INVALID_ARGUMENT),
@@ -44,13 +47,14 @@ def reason_number(reason: str) -> reasons.ErrorReason.ValueType:
 def _status(
     code: int, text: str, reason: str, metadata: dict[str, str], details: list[any_pb2.Any]
 ) -> status_pb2.Status:
-    info = error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=metadata)
-    return status_pb2.Status(code=code, message=text, details=[_packed(info), *details])
+    cut = {name: _cut(value) for name, value in metadata.items()}
+    info = error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=cut)
+    return status_pb2.Status(code=code, message=_cut(text), details=[_packed(info), *details])
 
 
 def _details(error: err.TurnledgerError) -> list[any_pb2.Any]:
     if isinstance(error, err.BadRequest):
-        violation = error_details_pb2.BadRequest.FieldViolation(field=error.field, description=str(error))
+        violation = error_details_pb2.BadRequest.FieldViolation(field=_cut(error.field), description=_cut(str(error)))
         return [_packed(error_details_pb2.BadRequest(field_violations=[violation]))]
     if isinstance(error, err.RunNotFound | err.RunExists):
         return [_packed(error_details_pb2.ResourceInfo(resource_type="run", resource_name=error.run_id))]
@@ -59,13 +63,20 @@ def _details(error: err.TurnledgerError) -> list[any_pb2.Any]:
     if isinstance(error, err.RuleBroken):
         subject = error.metadata.get("run_id", "")
         broken = error_details_pb2.PreconditionFailure.Violation(
-            type=error.reason, subject=subject, description=str(error)
+            type=error.reason, subject=subject, description=_cut(str(error))
         )
         return [_packed(error_details_pb2.PreconditionFailure(violations=[broken]))]
     if isinstance(error, err.Unavailable):
         delay = duration_pb2.Duration(seconds=RETRY_SECONDS)
         return [_packed(error_details_pb2.RetryInfo(retry_delay=delay))]
     return []
+
+
+def _cut(text: str) -> str:
+    data = text.encode("utf-8", "backslashreplace")
+    if len(data) <= TEXT_BYTES_MAX:
+        return data.decode()
+    return data[:TEXT_BYTES_MAX].decode("utf-8", "ignore") + "…"
 
 
 def _packed(message: any_pb2.Any | object) -> any_pb2.Any:

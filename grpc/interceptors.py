@@ -7,16 +7,17 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Semaphore
+from traceback import extract_tb
 from typing import Any, NoReturn
 
 import grpc
 import structlog
-from eventsourcing.persistence import IntegrityError, PersistenceError
+from eventsourcing.persistence import PersistenceError
 from google.protobuf.message import Message
 from google.rpc import code_pb2, status_pb2
 from grpc_status import rpc_status
 
-from turnledger.domain.errors import ServiceBusy, StoreUnavailable, TurnledgerError
+from turnledger.domain.errors import ServiceBusy, StoreUnavailable, TurnledgerError, shown
 from turnledger.grpc.errors import internal_status, status_of
 from turnledger.grpc.limits import STREAM_THREADS, STREAMS_MAX
 
@@ -47,10 +48,7 @@ class CallInterceptor(grpc.ServerInterceptor):
             return handler
         if handler.unary_unary:
             return handler._replace(unary_unary=self._unary(method, handler.unary_unary))
-        wrapped = handler._replace(unary_stream=self._stream(method, handler.unary_stream))
-        # Long streams have threads of their own, so that they can't starve calls.
-        wrapped.experimental_thread_pool = self._stream_pool
-        return wrapped
+        return handler._replace(unary_stream=self._stream(method, handler.unary_stream))
 
     def _unary(self, method: str, behavior: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         def call(request: Message, context: grpc.ServicerContext) -> Any:
@@ -73,6 +71,9 @@ class CallInterceptor(grpc.ServerInterceptor):
                 finally:
                     self._streams.release()
 
+        # Long streams have threads of their own, so that they can't starve calls. grpcio looks for this
+        # attribute on the behavior, not on its handler.
+        call.experimental_thread_pool = self._stream_pool  # type: ignore[attr-defined]
         return call
 
 
@@ -97,27 +98,38 @@ class _Call:
         if error is None or isinstance(error, GeneratorExit):
             self._log("ok" if error is None else "cancelled")
             return
-        if isinstance(error, PersistenceError | IntegrityError):
-            error = StoreUnavailable(f"the store does not answer: {type(error).__name__}").with_traceback(None)
+        if isinstance(error, PersistenceError):
+            self._log(StoreUnavailable.reason, store_error=shown(str(error)))
+            self._abort(status_of(StoreUnavailable(f"the store does not answer: {type(error).__name__}")))
         if isinstance(error, TurnledgerError):
             self._log(error.reason)
             self._abort(status_of(error))
         fault_id = secrets.token_hex(8)
-        log.error("fault", fault_id=fault_id, exc_info=error, **self._facts())
+        log.error("fault", outcome="INTERNAL", fault_id=fault_id, trace=places(error), **self._facts())
         self._abort(internal_status(fault_id))
 
     def _abort(self, status: status_pb2.Status) -> NoReturn:
         self._context.abort_with_status(rpc_status.to_status(status))
         raise AssertionError(code_pb2.Code.Name(status.code))  # abort_with_status always raises
 
-    def _log(self, outcome: str) -> None:
-        log.info("call", outcome=outcome, **self._facts())
+    def _log(self, outcome: str, **more: str) -> None:
+        log.info("call", outcome=outcome, **more, **self._facts())
 
     def _facts(self) -> dict[str, Any]:
         """What may be logged of a call: never content."""
         return {
             "method": self._method,
-            "run_id": getattr(self._request, "run_id", None),
-            "request_id": getattr(self._request, "request_id", None) or None,
+            "run_id": shown(getattr(self._request, "run_id", "")) or None,
+            "request_id": shown(getattr(self._request, "request_id", "")) or None,
             "duration_ms": round((time.perf_counter() - self._started) * 1000, 2),
         }
+
+
+def places(error: BaseException | None) -> list[str]:
+    """What was raised and where, innermost last. Never the text of an exception: it may quote content."""
+    lines: list[str] = []
+    while error is not None:
+        frames = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in extract_tb(error.__traceback__)]
+        lines = [*frames, type(error).__qualname__, *lines]
+        error = error.__cause__ or error.__context__
+    return lines

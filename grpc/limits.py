@@ -7,8 +7,9 @@ REQUEST_BYTES_MAX = 64 * 1024 * 1024
 CHUNK_BYTES_MAX = 4 * 1024 * 1024
 """Bodies in one message of a stream; a larger body travels alone."""
 CALL_THREADS = 16
-STREAM_THREADS = 16
-STREAMS_MAX = STREAM_THREADS
+STREAMS_MAX = 16
+STREAM_THREADS = STREAMS_MAX + 4
+"""Some to spare, so that one stream too many is refused at once and does not wait for a thread."""
 DRAIN_SECONDS = 5.0
 
 SERVER_OPTIONS: tuple[tuple[str, int], ...] = (

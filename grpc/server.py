@@ -15,7 +15,7 @@ import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from turnledger.domain.errors import FieldInvalid
+from turnledger.domain.errors import FieldInvalid, shown
 from turnledger.grpc.interceptors import CallInterceptor
 from turnledger.grpc.limits import CALL_THREADS, DRAIN_SECONDS, SERVER_OPTIONS
 from turnledger.grpc.services import AuditServicer, LedgerServicer
@@ -24,6 +24,7 @@ from turnledger.ledger.stores import open_ledger
 from turnledger.v1 import audit_service_pb2, audit_service_pb2_grpc, ledger_service_pb2, ledger_service_pb2_grpc
 
 DEFAULT_LISTEN = "127.0.0.1:50551"
+PORT_MAX = 65_535
 _SERVICES = (
     ledger_service_pb2.DESCRIPTOR.services_by_name["LedgerService"].full_name,
     audit_service_pb2.DESCRIPTOR.services_by_name["AuditService"].full_name,
@@ -37,7 +38,7 @@ class Server:
     def __init__(self, ledger: Ledger, listen: str = DEFAULT_LISTEN) -> None:
         """Binds ``listen`` (``host:port``; port 0 takes a free one) and starts to serve.
 
-        Raises :class:`FieldInvalid` where the address can't be bound.
+        Raises :class:`FieldInvalid` where the address can't be bound; the ledger is closed then too.
         """
         self._ledger = ledger
         self._interceptor = CallInterceptor()
@@ -51,7 +52,12 @@ class Server:
         audit_service_pb2_grpc.add_AuditServiceServicer_to_server(AuditServicer(ledger), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*_SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
-        self.address = _bind(self._server, listen)
+        try:
+            self.address = _bind(self._server, listen)
+        except FieldInvalid:
+            self._interceptor.close()
+            ledger.close()
+            raise
         self._server.start()
         self._report(serving=True)
 
@@ -90,18 +96,19 @@ def start(store: str = "memory:", listen: str = "127.0.0.1:0") -> Server:
 
 def _bind(server: grpc.Server, listen: str) -> str:
     host, separator, port = listen.rpartition(":")
-    if not separator or not host or not port.isdecimal():
-        raise FieldInvalid("listen", "must be HOST:PORT", listen)
+    if not separator or not host or not port.isdecimal() or int(port) > PORT_MAX:
+        raise FieldInvalid("listen", f"must be HOST:PORT, the port at most {PORT_MAX}", shown(listen))
     try:
         bound = server.add_insecure_port(listen)
     except RuntimeError as error:
-        raise FieldInvalid("listen", "must be an address that is free", listen) from error
+        raise FieldInvalid("listen", "must be an address of this machine that is free", shown(listen)) from error
     return f"{host}:{bound}"
 
 
 def serve(store: str, listen: str) -> None:
     """Serves until SIGTERM or SIGINT, then drains and returns. Logs as JSON lines on standard error."""
     configure_logs()
+    logging.basicConfig(handlers=[_LibraryLog()], level=logging.WARNING)
     stopping = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, frame: stopping.set())
@@ -113,15 +120,23 @@ def serve(store: str, listen: str) -> None:
     log.info("stopped")
 
 
+class _LibraryLog(logging.Handler):
+    """What libraries log, as lines like ours: where it was said, but not what, since that may quote content."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes one line."""
+        log.warning("library", logger=record.name, at=f"{record.filename}:{record.lineno}")
+
+
 def configure_logs(level: int = logging.INFO) -> None:
     """Structured logs on standard error, one JSON object a line."""
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        # Standard error as it is when the line is written, not as it was now.
+        logger_factory=lambda *names: structlog.PrintLogger(sys.stderr),
     )

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 import uuid_utils
 from eventsourcing.application import Application
+
 from turnledger.domain import events as e
 from turnledger.domain.errors import (
     FieldInvalid,

@@ -11,6 +11,7 @@ import msgspec
 from eventsourcing.domain import DomainEventProtocol
 from eventsourcing.persistence import Mapper, MapperDeserialisationError, StoredEvent, Transcoder
 from pydantic import ValidationError
+
 from turnledger.domain.events import EVENT_CLASSES, Body, RunEvent
 
 _NOT_STATE = frozenset(("originator_id", "originator_version", "body"))

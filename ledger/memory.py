@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from itertools import takewhile
 from threading import RLock
 from typing import Any
 
@@ -20,8 +22,18 @@ from eventsourcing.persistence import (
     Subscription,
     TrackingRecorder,
 )
+
 from turnledger.ledger.encoding import Row
-from turnledger.ledger.recorder import Commit, LedgerRecorder, RequestExists, RequestRow, RunHead, RunQuery, StaleHead
+from turnledger.ledger.recorder import (
+    REQUEST_KEPT_SECONDS,
+    Commit,
+    LedgerRecorder,
+    RequestExists,
+    RequestRow,
+    RunHead,
+    RunQuery,
+    StaleHead,
+)
 
 
 class MemoryRecorder(LedgerRecorder):
@@ -49,7 +61,7 @@ class MemoryRecorder(LedgerRecorder):
             if commit:
                 self._heads[commit.after.run_key] = commit.after
                 if commit.request:
-                    self._requests[commit.request.run_key, commit.request.request_id] = commit.request
+                    self._keep_request(commit.request)
             last = len(self._log)
             for subscription in self._subscriptions:
                 subscription.wake()
@@ -58,7 +70,8 @@ class MemoryRecorder(LedgerRecorder):
     def _check(self, rows: Sequence[Row], commit: Commit | None) -> None:
         if commit:
             request = commit.request
-            if request and (request.run_key, request.request_id) in self._requests:
+            standing_request = request and self._requests.get((request.run_key, request.request_id))
+            if request and standing_request and not _has_expired(standing_request, request):
                 raise RequestExists(request.request_id)
             standing = self._heads.get(commit.after.run_key)
             if _place(standing) != _place(commit.before):
@@ -69,6 +82,14 @@ class MemoryRecorder(LedgerRecorder):
             if place in taken or row.originator_version in self._streams.get(place[0], {}):
                 raise IntegrityError(f"{place[0]} has a version {place[1]} already")
             taken.add(place)
+
+    def _keep_request(self, request: RequestRow) -> None:
+        place = (request.run_key, request.request_id)
+        self._requests.pop(place, None)
+        self._requests[place] = request
+        # In the order in which they came, so that what was kept for long enough comes first.
+        for key in list(takewhile(lambda key: _has_expired(self._requests[key], request), self._requests)):
+            del self._requests[key]
 
     def select_head(self, run_key: str) -> RunHead | None:
         """See :class:`LedgerRecorder`."""
@@ -132,7 +153,7 @@ class MemoryRecorder(LedgerRecorder):
         inclusive_of_start: bool = True,
     ) -> Sequence[Notification]:
         """See the library's ApplicationRecorder."""
-        at = max(1, (start or 1) + (0 if inclusive_of_start or start is None else 1))
+        at = 1 if start is None else max(1, start if inclusive_of_start else start + 1)
         found: list[Notification] = []
         with self._lock:
             last = len(self._log) if stop is None else min(stop, len(self._log))
@@ -180,6 +201,10 @@ def _chained(event: StoredEvent, chain: bytes | None) -> Row:
 
 def _without_body(row: Row) -> Row:
     return Row(row.originator_id, row.originator_version, row.topic, row.state, None, row.chain)
+
+
+def _has_expired(row: RequestRow, now: RequestRow) -> bool:
+    return row.recorded_time < now.recorded_time - timedelta(seconds=REQUEST_KEPT_SECONDS)
 
 
 def _place(head: RunHead | None) -> tuple[int, int] | None:

@@ -104,7 +104,7 @@ def read_usage(usage: UsageInput, field: str, format: Format) -> Usage:
         report = _parse(usage.raw, f"{field}.raw")
         if not isinstance(report, dict):
             raise FieldInvalid(f"{field}.raw", "must be a JSON object", shown(report))
-        reported = format.read_usage(report)
+        reported = format.read_usage(report, field)
     given_input = token_count(usage.input_tokens, f"{field}.input_tokens")
     given_output = token_count(usage.output_tokens, f"{field}.output_tokens")
     return Usage(

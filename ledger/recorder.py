@@ -1,6 +1,6 @@
 """What a store must do: the library's recorder interface, and the reads and writes of ours behind it.
 
-One behaviour suite (``tests/store_contract.py``) judges every store.
+One behaviour suite (``tests/support/store_contract.py``) judges every store.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from eventsourcing.persistence import ApplicationRecorder, IntegrityError, StoredEvent
+
 from turnledger.domain.words import RunStatus
 from turnledger.ledger.encoding import Row
 
@@ -116,4 +117,4 @@ class LedgerRecorder(ApplicationRecorder):
 
     @abstractmethod
     def select_request(self, run_key: str, request_id: str) -> RequestRow | None:
-        """A request that was answered within the last 24 hours."""
+        """A request that was answered: kept for 24 hours, then gone with the next write of a request."""

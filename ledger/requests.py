@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+
 from turnledger.domain.digests import SALT_BYTES
 from turnledger.domain.errors import FieldInvalid, RequestIdReused, shown
 from turnledger.domain.ids import REQUEST_ID_BYTES_MAX

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event, Lock, Thread, local
+from threading import Event, Lock, Thread
+from time import monotonic, sleep
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from eventsourcing.persistence import (
     Subscription,
     TrackingRecorder,
 )
+
 from turnledger.domain.digests import SALT_BYTES
 from turnledger.domain.events import Body
 from turnledger.domain.ids import originator_id as join_originator_id
@@ -45,6 +47,7 @@ from turnledger.ledger.recorder import (
 
 SCHEMA_VERSION = 1
 BUSY_SECONDS = 10.0
+BUSY_RETRY_SECONDS = 0.01
 EXPIRED_PER_COMMIT_MAX = 100
 POLL_SECONDS = 0.2
 
@@ -102,8 +105,11 @@ _UPDATE_HEAD = (
     "checkpoint_version = ?, message_count = ?, input_tokens = ?, output_tokens = ?, updated_us = ? "
     "WHERE run_key = ? AND ledger_version = ? AND windows_version = ?"
 )
+# A request that has expired, though it is not swept yet, gives its id free.
 _INSERT_REQUEST = (
-    "INSERT INTO requests (run_key, request_id, salt, fields, outcome, recorded_us) VALUES (?, ?, ?, ?, ?, ?)"
+    "INSERT INTO requests (run_key, request_id, salt, fields, outcome, recorded_us) VALUES (?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (run_key, request_id) DO UPDATE SET salt = excluded.salt, fields = excluded.fields, "
+    "outcome = excluded.outcome, recorded_us = excluded.recorded_us WHERE requests.recorded_us < ?"
 )
 _EXPIRE_REQUESTS = (
     "DELETE FROM requests WHERE (run_key, request_id) IN "
@@ -111,49 +117,92 @@ _EXPIRE_REQUESTS = (
 )
 
 
+class _Readers:
+    """Reader connections: as many as are in use at one time, whatever threads come and go."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._connect = connect
+        self._idle: list[sqlite3.Connection] = []
+        self._lock = Lock()
+        self._closed = False
+
+    @contextmanager
+    def use(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one read."""
+        with self._lock:
+            if self._closed:
+                raise OperationalError("the store is closed")
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            connection = self._connect()
+        try:
+            yield connection
+        finally:
+            self._give_back(connection)
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Closes the connections: idle ones now, the others when their read is done."""
+        with self._lock:
+            self._closed = True
+            for connection in self._idle:
+                connection.close()
+            self._idle.clear()
+
+
 class SqliteRecorder(LedgerRecorder):
-    """One writer connection, and a reader connection for each thread."""
+    """One writer connection, and reader connections."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._write_lock = Lock()
-        self._readers = local()
-        self._connections: list[sqlite3.Connection] = []
-        self._connections_lock = Lock()
-        with _store_errors():
+        self._readers = _Readers(self._connect)
+        with _store_errors(path):
             self._writer = self._connect()
-            self._writer.executescript(_SCHEMA)
-            self._check_schema()
+            try:
+                _use_write_ahead_log(self._writer)
+                self._make_schema()
+            except BaseException:
+                self._writer.close()
+                raise
 
-    def _check_schema(self) -> None:
-        (found,) = self._writer.execute("PRAGMA user_version").fetchone()
-        if found == 0:
-            self._writer.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        elif found != SCHEMA_VERSION:
-            raise OperationalError(f"{self._path} has schema version {found}; this release reads {SCHEMA_VERSION}")
+    def _make_schema(self) -> None:
+        with self._transaction() as connection:
+            (found,) = connection.execute("PRAGMA user_version").fetchone()
+            if found == SCHEMA_VERSION:
+                return
+            if found != 0:
+                raise OperationalError(f"schema version {found}; this release reads {SCHEMA_VERSION}: {self._path}")
+            for statement in _SCHEMA.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _connect(self) -> sqlite3.Connection:
-        # Connections are made by one thread and closed by the one that closes the store.
+        # A connection serves one thread at a time, but not always the same one.
         connection = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        with self._connections_lock:
-            self._connections.append(connection)
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
-    @property
-    def _reader(self) -> sqlite3.Connection:
-        connection: sqlite3.Connection | None = getattr(self._readers, "connection", None)
-        if connection is None:
-            connection = self._readers.connection = self._connect()
-        return connection
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with _store_errors(), self._readers.use() as connection:
+            yield connection
 
     def close(self) -> None:
-        """Closes all connections."""
-        with self._connections_lock:
-            for connection in self._connections:
-                connection.close()
-            self._connections.clear()
+        """Closes all connections, after the write that is under way."""
+        self._readers.close()
+        with self._write_lock:
+            self._writer.close()
 
     def insert_events(
         self, stored_events: Sequence[StoredEvent], *, commit: Commit | None = None, **kwargs: Any
@@ -174,13 +223,10 @@ class SqliteRecorder(LedgerRecorder):
         self._writer.execute("BEGIN IMMEDIATE")
         try:
             yield self._writer
-        except BaseException:
-            self._writer.execute("ROLLBACK")
-            raise
-        try:
             self._writer.execute("COMMIT")
         except BaseException:
-            # A commit that failed (full disk) leaves the transaction open.
+            # After some errors (full disk) the transaction is rolled back already; after a commit that
+            # failed it is open still.
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
             raise
@@ -189,13 +235,12 @@ class SqliteRecorder(LedgerRecorder):
         if request is None:
             return
         recorded = _micros(request.recorded_time)
-        connection.execute(_EXPIRE_REQUESTS, (recorded - REQUEST_KEPT_SECONDS * 10**6, EXPIRED_PER_COMMIT_MAX))
+        expired = recorded - REQUEST_KEPT_SECONDS * 10**6
+        connection.execute(_EXPIRE_REQUESTS, (expired, EXPIRED_PER_COMMIT_MAX))
         fields = msgspec.msgpack.encode(dict(request.fields))
-        values = (request.run_key, request.request_id, request.salt, fields, request.outcome, recorded)
-        try:
-            connection.execute(_INSERT_REQUEST, values)
-        except sqlite3.IntegrityError as error:
-            raise RequestExists(request.request_id) from error
+        values = (request.run_key, request.request_id, request.salt, fields, request.outcome, recorded, expired)
+        if connection.execute(_INSERT_REQUEST, values).rowcount != 1:
+            raise RequestExists(request.request_id)
 
     def _write_head(self, connection: sqlite3.Connection, commit: Commit) -> None:
         before, after = commit.before, commit.after
@@ -228,8 +273,8 @@ class SqliteRecorder(LedgerRecorder):
 
     def select_head(self, run_key: str) -> RunHead | None:
         """See :class:`LedgerRecorder`."""
-        with _store_errors():
-            row = self._reader.execute(f"SELECT {_HEAD_COLUMNS} FROM runs WHERE run_key = ?", (run_key,)).fetchone()
+        with self._reading() as connection:
+            row = connection.execute(f"SELECT {_HEAD_COLUMNS} FROM runs WHERE run_key = ?", (run_key,)).fetchone()
         return _head(row) if row else None
 
     def select_heads(self, query: RunQuery) -> Sequence[RunHead]:
@@ -249,8 +294,8 @@ class SqliteRecorder(LedgerRecorder):
             f"SELECT {_HEAD_COLUMNS} FROM runs WHERE {' AND '.join(clauses)} "
             "ORDER BY opened_us DESC, run_key DESC LIMIT ?"
         )
-        with _store_errors():
-            return [_head(row) for row in self._reader.execute(statement, (*values, query.limit))]
+        with self._reading() as connection:
+            return [_head(row) for row in connection.execute(statement, (*values, query.limit))]
 
     def select_rows(
         self, originator_id: str, ranges: Iterable[tuple[int, int]], *, bodies: bool = False
@@ -262,16 +307,16 @@ class SqliteRecorder(LedgerRecorder):
             "WHERE run_key = ? AND stream = ? AND version BETWEEN ? AND ? ORDER BY version"
         )
         found: list[Row] = []
-        with _store_errors():
+        with self._reading() as connection:
             for first, last in ranges:
-                found += map(_row, self._reader.execute(statement, (run_key, stream, first, last)))
+                found += map(_row, connection.execute(statement, (run_key, stream, first, last)))
         return found
 
     def select_request(self, run_key: str, request_id: str) -> RequestRow | None:
         """See :class:`LedgerRecorder`."""
         statement = "SELECT salt, fields, outcome, recorded_us FROM requests WHERE run_key = ? AND request_id = ?"
-        with _store_errors():
-            row = self._reader.execute(statement, (run_key, request_id)).fetchone()
+        with self._reading() as connection:
+            row = connection.execute(statement, (run_key, request_id)).fetchone()
         if row is None:
             return None
         return RequestRow(run_key, request_id, row[0], msgspec.msgpack.decode(row[1]), row[2], _time(row[3]))
@@ -293,8 +338,8 @@ class SqliteRecorder(LedgerRecorder):
             f"ORDER BY version {'DESC' if desc else 'ASC'} LIMIT ?"
         )
         values = (run_key, stream, gt or 0, 2**62 if lte is None else lte, -1 if limit is None else limit)
-        with _store_errors():
-            return [_row(row) for row in self._reader.execute(statement, values)]
+        with self._reading() as connection:
+            return [_row(row) for row in connection.execute(statement, values)]
 
     def select_notifications(
         self,
@@ -315,14 +360,14 @@ class SqliteRecorder(LedgerRecorder):
             "SELECT run_key, stream, version, topic, state, notification_id FROM events "
             f"WHERE {' AND '.join(clauses)} ORDER BY notification_id LIMIT ?"
         )
-        with _store_errors():
-            rows = self._reader.execute(statement, (*values, limit)).fetchall()
+        with self._reading() as connection:
+            rows = connection.execute(statement, (*values, limit)).fetchall()
         return [Notification(join_originator_id(r[0], r[1]), *r[2:]) for r in rows]
 
     def max_notification_id(self) -> int | None:
         """See the library's ApplicationRecorder."""
-        with _store_errors():
-            (last,) = self._reader.execute("SELECT MAX(notification_id) FROM events").fetchone()
+        with self._reading() as connection:
+            (last,) = connection.execute("SELECT MAX(notification_id) FROM events").fetchone()
         return int(last) if last is not None else None
 
     def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> Subscription[ApplicationRecorder]:
@@ -346,15 +391,32 @@ class _PollingSubscription(ListenNotifySubscription[ApplicationRecorder]):
         super().stop()
 
 
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Raises the library's OperationalError where the file can have none (in memory, on some file systems)."""
+    give_up = monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            break
+        except sqlite3.OperationalError as error:
+            # SQLite does not wait here for others that open the same new file.
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > give_up:
+                raise
+            sleep(BUSY_RETRY_SECONDS)
+    if mode != "wal":
+        raise OperationalError(f"no write-ahead log can be kept: journal mode {mode}")
+
+
 @contextmanager
-def _store_errors() -> Iterator[None]:
+def _store_errors(path: str = "") -> Iterator[None]:
     """SQLite's errors as the library's, which the application knows."""
+    where = f"{path}: " if path else ""
     try:
         yield
     except sqlite3.IntegrityError as error:
-        raise IntegrityError(str(error)) from error
+        raise IntegrityError(f"{where}{error}") from error
     except sqlite3.Error as error:
-        raise OperationalError(str(error)) from error
+        raise OperationalError(f"{where}{error}") from error
 
 
 def _event_values(event: StoredEvent, chain: bytes | None) -> tuple[Any, ...]:
@@ -409,17 +471,18 @@ class SqliteFactory(InfrastructureFactory[TrackingRecorder]):
     """Makes SQLite stores; ``SQLITE_DBNAME`` is the path of the file."""
 
     SQLITE_DBNAME = "SQLITE_DBNAME"
+    _recorder: SqliteRecorder | None = None
 
     def application_recorder(self) -> ApplicationRecorder:
         """The store in the file, which is made where it is not there. Its folder must be."""
-        self._recorder = SqliteRecorder(str(Path(self.env.get(self.SQLITE_DBNAME) or "turnledger.db")))
+        if self._recorder is None:
+            self._recorder = SqliteRecorder(str(Path(self.env.get(self.SQLITE_DBNAME) or "turnledger.db")))
         return self._recorder
 
     def close(self) -> None:
         """Closes the store."""
-        recorder = getattr(self, "_recorder", None)
-        if recorder is not None:
-            recorder.close()
+        if self._recorder is not None:
+            self._recorder.close()
 
     def aggregate_recorder(self, purpose: str = "events") -> AggregateRecorder:
         """The same store."""

@@ -11,6 +11,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 import tiktoken
+
 from turnledger.domain.errors import FieldInvalid, shown
 
 

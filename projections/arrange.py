@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -22,62 +23,97 @@ WAITING_TEXT = "[turnledger: this call is waiting for a decision; it has no resu
 ABANDONED_TEXT = "[turnledger: this call was given up; no result will come]"
 EMPTY_TEXT = "[turnledger: this message was empty]"
 
+_MENDS = {ItemKind.CLOSING_RESULT: MendKind.CLOSING_RESULT, ItemKind.PLACEHOLDER: MendKind.PLACEHOLDER}
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
 class Arrangement:
-    """A window in the order it is sent, and what was mended for it."""
+    """A window in the order it is sent."""
 
     entries: list[Entry] = field(default_factory=list)
-    mends: list[Mend] = field(default_factory=list)
-    closed: set[CallKey] = field(default_factory=set)
+
+    @property
+    def closed(self) -> set[CallKey]:
+        """The calls that an authored result closes."""
+        return {entry.closes for entry in self.entries if entry.closes is not None}
+
+    @property
+    def mends(self) -> list[Mend]:
+        """What was mended, in the order of the window."""
+        reordered = _sent_before_earlier(self.entries)
+        mends: list[Mend] = []
+        for entry in self.entries:
+            if entry.version in reordered and entry.closes is None:
+                mends.append(Mend(MendKind.REORDERED, entry.version))
+            if entry.kind in _MENDS:
+                mends.append(Mend(_MENDS[entry.kind], entry.version))
+        return mends
+
+
+def _sent_before_earlier(entries: list[Entry]) -> set[int]:
+    """The messages that stand before one that arrived earlier."""
+    found: set[int] = set()
+    earliest_behind = 0
+    for entry in reversed(entries):
+        if not entry.version or entry.closes is not None:
+            continue
+        if earliest_behind and entry.version > earliest_behind:
+            found.add(entry.version)
+        else:
+            earliest_behind = entry.version
+    return found
 
 
 class Arranger:
     """Arranges the turns of one visit."""
 
     def __init__(self, state: RunState, format: Format, count: CountTokens | None, *, while_paused: bool) -> None:
-        self._state = state
         self._format = format
         self._count = count
         self._while_paused = while_paused
+        self._omitted = [omission.version for omission in state.omissions]
         self._pending: dict[int, list[PendingCall]] = {}
         for call in state.calls:
             self._pending.setdefault(call.version, []).append(call)
 
     def arrange(self, live: Live) -> Arrangement:
         """Every turn of ``live``, results directly after their reply, and the notice at its place."""
-        arranged = Arrangement()
+        entries: list[Entry] = []
         notice = live.notice
         for index, turn in enumerate(live.turns):
             if notice is not None and notice.position == index:
-                arranged.entries.append(self._notice(live))
-            self._add_turn(arranged, turn, live, is_last=index == len(live.turns) - 1)
+                entries.append(self._notice(live))
+            entries += self._turn(turn, live, is_last=index == len(live.turns) - 1)
         if notice is not None and notice.position >= len(live.turns):
-            arranged.entries.append(self._notice(live))
-        return arranged
+            entries.append(self._notice(live))
+        return Arrangement(entries)
 
     def _notice(self, live: Live) -> Entry:
         assert live.notice is not None
         return authored_entry(ItemKind.NOTICE, live.notice.content, self._format, self._count)
 
-    def _add_turn(self, arranged: Arrangement, turn: Turn, live: Live, *, is_last: bool) -> None:
-        pending = [c for m in turn.messages if m.version in self._pending for c in self._pending[m.version]]
+    def _turn(self, turn: Turn, live: Live, *, is_last: bool) -> Iterator[Entry]:
+        pending = [c for m in turn.messages for c in self._pending.get(m.version, ())]
         if len(turn.messages) == 1 and not pending:
-            self._add_message(arranged, turn.messages[0], live, moved=False)
+            yield self._message(turn.messages[0], live, moved=False)
             return
-        for replies, results in self._groups(turn):
+        delayed = self._delayed(turn)
+        groups = list(self._groups(turn))
+        # A call is closed if anything follows it, and what is given up or waits is always shown as such.
+        is_closed = bool(turn.last_result) or not is_last or any(map(self._is_rendered, pending))
+        for number, (replies, results) in enumerate(groups, 1):
             for message in replies:
-                self._add_message(arranged, message, live, moved=_is_delayed(turn, message))
-            versions = {message.version for message in replies}
-            closings = self._closings([c for c in pending if c.version in versions], bool(turn.last_result), is_last)
+                yield self._message(message, live, moved=message.version in delayed)
             # Results come before anything else of the user's side, closing results included.
-            before = [m for m in results if not m.mixes_content]
-            for message in before:
-                self._add_message(arranged, message, live, moved=_is_delayed(turn, message))
-            for call in closings:
-                self._add_closing(arranged, call)
-            for message in results[len(before) :]:
-                self._add_message(arranged, message, live, moved=_is_delayed(turn, message))
+            for message in results:
+                if not message.mixes_content:
+                    yield self._message(message, live, moved=message.version in delayed)
+            if is_closed or number < len(groups):
+                versions = {message.version for message in replies}
+                yield from (self._closing(call) for call in pending if call.version in versions)
+            for message in results:
+                if message.mixes_content:
+                    yield self._message(message, live, moved=message.version in delayed)
 
     def _groups(self, turn: Turn) -> Iterator[tuple[list[Message], list[Message]]]:
         """The parts of a reply with their results: one group where the provider joins neighbors, else one
@@ -85,48 +121,39 @@ class Arranger:
         replies = [m for m in turn.messages if not m.results]
         results = [m for m in turn.messages if m.results]
         if self._format.profile.joins_neighbors:
-            results.sort(key=lambda m: m.mixes_content)
             yield replies, results
             return
+        answers: dict[int, list[Message]] = {}
+        for message in results:
+            answers.setdefault(message.results[0].call_version, []).append(message)
         for reply in replies:
-            yield [reply], [m for m in results if m.results[0].call_version == reply.version]
+            yield [reply], answers.get(reply.version, [])
 
-    def _closings(self, pending: list[PendingCall], has_results: bool, is_last: bool) -> list[PendingCall]:
-        """The calls that are closed by an authored result: given up ones always, open ones if anything
-        follows them in the window."""
-        rendered = [c for c in pending if c.abandoned or (self._while_paused and c.paused)]
-        if has_results or not is_last or rendered:
-            return pending
-        return []
+    def _delayed(self, turn: Turn) -> set[int]:
+        """The messages of a turn that arrived after one of another turn."""
+        first = turn.messages[0]
+        omitted = bisect_left(self._omitted, first.version)
+        return {
+            message.version
+            for place, message in enumerate(turn.messages)
+            if message.ordinal - first.ordinal - place > bisect_left(self._omitted, message.version) - omitted
+        }
 
-    def _add_closing(self, arranged: Arrangement, call: PendingCall) -> None:
-        if call.abandoned:
-            text = ABANDONED_TEXT
-        else:
-            text = WAITING_TEXT if call.paused else OPEN_TEXT
+    def _is_rendered(self, call: PendingCall) -> bool:
+        return call.abandoned or (self._while_paused and call.paused)
+
+    def _closing(self, call: PendingCall) -> Entry:
+        text = ABANDONED_TEXT if call.abandoned else WAITING_TEXT if call.paused else OPEN_TEXT
         content = self._format.closing_result(bytes_text(call.id), text)
-        arranged.entries.append(
-            authored_entry(
-                ItemKind.CLOSING_RESULT, content, self._format, self._count, version=call.version, closes=call.key
-            )
+        return authored_entry(
+            ItemKind.CLOSING_RESULT, content, self._format, self._count, version=call.version, closes=call.key
         )
-        arranged.closed.add(call.key)
-        arranged.mends.append(Mend(MendKind.CLOSING_RESULT, call.version))
 
-    def _add_message(self, arranged: Arrangement, message: Message, live: Live, *, moved: bool) -> None:
+    def _message(self, message: Message, live: Live, *, moved: bool) -> Entry:
         if message.is_empty:
-            self._add_placeholder(arranged, message)
-            return
-        arranged.entries.append(message_entry(message, live.forms.get(message.version), moved=moved))
-        if moved:
-            arranged.mends.append(Mend(MendKind.REORDERED, message.version))
-
-    def _add_placeholder(self, arranged: Arrangement, message: Message) -> None:
-        content = self._format.user_message(EMPTY_TEXT)
-        arranged.entries.append(
-            authored_entry(ItemKind.PLACEHOLDER, content, self._format, self._count, version=message.version)
-        )
-        arranged.mends.append(Mend(MendKind.PLACEHOLDER, message.version))
+            content = self._format.user_message(EMPTY_TEXT)
+            return authored_entry(ItemKind.PLACEHOLDER, content, self._format, self._count, version=message.version)
+        return message_entry(message, live.forms.get(message.version), moved=moved)
 
 
 def arrange_verbatim(live: Live) -> Arrangement:
@@ -135,12 +162,6 @@ def arrange_verbatim(live: Live) -> Arrangement:
     messages += live.marked
     messages.sort(key=lambda m: m.version)
     return Arrangement([message_entry(message, None) for message in messages])
-
-
-def _is_delayed(turn: Turn, message: Message) -> bool:
-    """It arrived after a message of another turn."""
-    place = next(i for i, m in enumerate(turn.messages) if m.version == message.version)
-    return message.ordinal - turn.messages[0].ordinal != place
 
 
 def ends_with_model(entries: list[Entry]) -> bool:

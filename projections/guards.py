@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turnledger.domain.messages import Message, Result
-from turnledger.domain.state import RunState
+from turnledger.domain.state import PendingCall, RunState
 from turnledger.domain.words import RefusalReason
 from turnledger.projections.turns import Turn, Turns, turn_index
 
@@ -62,12 +62,10 @@ class Guard:
         self._state = state
         self._request = state.request
         self._calls: dict[int, RefusalReason] = {}
-        waiting = RefusalReason.PENDING_CHECK_IN if state.awaits_person else RefusalReason.PAUSED_TOOL
         for call in state.calls:
-            if call.paused:
-                self._calls[call.version] = waiting
-            elif not call.abandoned:
-                self._calls.setdefault(call.version, RefusalReason.UNRESOLVED_TOOL_CALL)
+            if not call.abandoned:
+                known = self._calls.get(call.version, RefusalReason.UNRESOLVED_TOOL_CALL)
+                self._calls[call.version] = min(known, _of_call(call), key=_PRECEDENCE.index)
 
     def reasons(self, recent: int, pinned: Sequence[int]) -> Reasons:
         """Why each turn refuses, the first reason that matches (4.1)."""
@@ -85,25 +83,34 @@ class Guard:
             return RefusalReason.CURRENT_REQUEST
         if turn.is_system:
             return RefusalReason.SYSTEM_ENVELOPE
-        if self._calls:
-            found = [self._calls[m.version] for m in turn.messages if m.version in self._calls]
-            if found:
-                return min(found, key=_PRECEDENCE.index)
+        if waiting := self._of_calls(turn):
+            return waiting
         if turn.last_result > self._state.read_through:
             return RefusalReason.UNREAD_RESULT
         return None
+
+    def _of_calls(self, turn: Turn) -> RefusalReason | None:
+        if not self._calls:
+            return None
+        found = [self._calls[m.version] for m in turn.messages if m.version in self._calls]
+        return min(found, key=_PRECEDENCE.index, default=None)
 
     def of_results(self, turn: Turn, message: Message, *, is_pinned: bool) -> RefusalReason | None:
         """Why the results of a message may not be rewritten for age (4.2, 8.6)."""
         if message.version == self._request:
             return RefusalReason.CURRENT_REQUEST
-        paused = [self._calls[m.version] for m in turn.messages if m.version in self._calls]
-        waiting = [reason for reason in paused if reason is not RefusalReason.UNRESOLVED_TOOL_CALL]
-        if waiting:
-            return waiting[0]
+        waiting = self._of_calls(turn)
+        if waiting not in (None, RefusalReason.UNRESOLVED_TOOL_CALL):
+            return waiting
         if message.version > self._state.read_through:
             return RefusalReason.UNREAD_RESULT
         return RefusalReason.LAST_TOOL_RESULT if is_pinned else None
+
+
+def _of_call(call: PendingCall) -> RefusalReason:
+    if not call.paused:
+        return RefusalReason.UNRESOLVED_TOOL_CALL
+    return RefusalReason.PENDING_CHECK_IN if call.awaits_person else RefusalReason.PAUSED_TOOL
 
 
 _PRECEDENCE = (RefusalReason.PENDING_CHECK_IN, RefusalReason.PAUSED_TOOL, RefusalReason.UNRESOLVED_TOOL_CALL)
@@ -137,15 +144,16 @@ def plan(turns: Turns, state: RunState, *, recent: int, pin_limit: int, pin_by_a
     )
     reasons = guard.reasons(recent, pinned.admitted)
     span = first_span(reasons)
-    given_up: list[int] = []
-    if not span and pinned.admitted and state.blocked_streak >= 2 and first_span(guard.reasons(recent, ())):
-        # A pin must never block for ever: the oldest are released, only as far as a plan needs.
-        remaining = list(pinned.admitted)
-        while not span and remaining:
-            given_up.append(remaining.pop())
-            reasons = guard.reasons(recent, remaining)
+    given_up: tuple[int, ...] = ()
+    if not span and state.blocked_streak >= 2:
+        # A pin must never block for ever. Of the turns that nothing but their pin holds, one is all that a plan
+        # needs; a pin whose turn would stay anyway is not worth giving up.
+        held = [i for i in pinned.admitted if guard.of_turn(turns[i]) is None]
+        if held:
+            given_up = (min(held),)
+            reasons = guard.reasons(recent, [i for i in pinned.admitted if i not in given_up])
             span = first_span(reasons)
-    return Plan(recent, reasons, span, pinned, tuple(given_up))
+    return Plan(recent, reasons, span, pinned, given_up)
 
 
 def _request_in(turns: Turns, state: RunState) -> int:

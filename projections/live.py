@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from turnledger.domain.messages import Message
-from turnledger.projections.turns import NO_TURNS, Turns, add_message
+from turnledger.projections.turns import NO_TURNS, Turns, add_messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,9 @@ class Live:
 
     def add(self, messages: Iterable[Message]) -> Live:
         """With messages that came, in order of the ledger."""
-        turns, marked = self.turns, list(self.marked)
-        for message in messages:
-            if message.mark is None:
-                turns = add_message(turns, message)
-            else:
-                marked.append(message)
-        return replace(self, turns=turns, marked=tuple(marked))
+        listed = list(messages)
+        return replace(
+            self,
+            turns=add_messages(self.turns, (m for m in listed if m.mark is None)),
+            marked=(*self.marked, *(m for m in listed if m.mark is not None)),
+        )

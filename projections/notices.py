@@ -30,10 +30,8 @@ def texts(run_id: str, dropped: Dropped, *, iteration: int, strategy: str, reque
     if request:
         base += f" The request {message_id(run_id, request)} still stands above."
     if dropped.tools:
-        yield (
-            base
-            + f" Results that left came from: {_named(dropped.tools)}. Call a tool again rather than reconstruct its result.]"
-        )
+        named = f" Results that left came from: {_named(dropped.tools)}."
+        yield base + named + " Call a tool again rather than reconstruct its result.]"
     yield base + "]"
 
 

@@ -12,7 +12,7 @@ from turnledger.domain.formats import Format
 from turnledger.domain.messages import Message
 from turnledger.projections.entries import CountTokens, Entry, authored_entry, message_entry
 from turnledger.projections.live import Live, Notice, TreatedForm
-from turnledger.projections.turns import build_turns, turn_index
+from turnledger.projections.turns import NO_TURNS, add_messages, turn_index
 
 Forms = Mapping[tuple[str, int], TreatedForm]
 """Treated forms by treatment and message version."""
@@ -83,7 +83,7 @@ def live_of(entries: Iterable[Entry], messages: Mapping[int, Message]) -> Live:
     """
     listed = list(entries)
     ordered = [messages[version] for version in sorted(messages)]
-    turns = build_turns(m for m in ordered if m.mark is None)
+    turns = add_messages(NO_TURNS, (m for m in ordered if m.mark is None))
     forms = {e.version: e.form for e in listed if e.form is not None}
     notice: Notice | None = None
     at = next((i for i, e in enumerate(listed) if e.kind is ItemKind.NOTICE), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,10 +12,7 @@ from turnledger.domain.words import Role
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One model reply with every result that answers its calls, or any other single message.
-
-    The sums are kept because every visit adds them up over the whole window.
-    """
+    """One model reply with every result that answers its calls, or any other single message."""
 
     messages: tuple[Message, ...]
     """In order of arrival."""
@@ -25,9 +22,6 @@ class Turn:
     """Version of the last message to arrive."""
     last_result: int = field(init=False)
     """Version of its last message with results; 0 where it has none."""
-    size_bytes: int = field(init=False)
-    characters: int = field(init=False)
-    tokens: int = field(init=False)
 
     def __post_init__(self) -> None:
         messages = self.messages
@@ -35,9 +29,6 @@ class Turn:
         put(self, "first", messages[0].version)
         put(self, "last", messages[-1].version)
         put(self, "last_result", max((m.version for m in messages if m.results), default=0))
-        put(self, "size_bytes", sum(m.size_bytes for m in messages))
-        put(self, "characters", sum(m.characters for m in messages))
-        put(self, "tokens", sum(m.tokens or 0 for m in messages))
 
     @property
     def is_system(self) -> bool:
@@ -48,47 +39,74 @@ class Turn:
         """Whether the message is part of the turn."""
         return self.first <= version <= self.last and any(m.version == version for m in self.messages)
 
-    def with_message(self, message: Message) -> Turn:
-        """The turn with one more message, at its place in the order of arrival."""
-        if message.version > self.last:
-            return Turn((*self.messages, message))
-        return Turn(tuple(sorted((*self.messages, message), key=lambda m: m.version)))
-
 
 Turns = tuple[Turn, ...]
 NO_TURNS: Final[Turns] = ()
 
 
-def add_message(turns: Turns, message: Message) -> Turns:
-    """The turns with one more message: a part of the turn that it belongs to, or a turn of its own."""
-    index = _turn_of(turns, message)
-    if index is None:
-        return (*turns, Turn((message,)))
-    return (*turns[:index], turns[index].with_message(message), *turns[index + 1 :])
+def add_messages(turns: Turns, messages: Iterable[Message]) -> Turns:
+    """The turns with more messages, each a part of the turn that it belongs to, or a turn of its own.
 
-
-def build_turns(messages: Iterable[Message]) -> Turns:
-    """The turns of messages, which are given in order of the ledger and none of which is marked."""
-    turns: list[Turn] = []
+    The messages are given in order of the ledger, and none is marked.
+    """
+    growing = _Growing(turns)
     for message in messages:
-        index = _turn_of(turns, message)
+        growing.add(message)
+    return growing.turns
+
+
+class _Growing:
+    """Turns to which messages are added: each is put together once, however many are added to it."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._count = len(turns)
+        self._grown: dict[int, list[Message]] = {}
+        self._places: dict[int, int] | None = None
+        """Index of the turn of each message of a model; made once the newest turn is not the one looked for."""
+
+    @property
+    def turns(self) -> Turns:
+        """As they are now."""
+        if not self._grown:
+            return self._turns
+        return tuple(Turn(tuple(self._grown[i])) if i in self._grown else self._turns[i] for i in range(self._count))
+
+    def add(self, message: Message) -> None:
+        index = self._place_of(message)
         if index is None:
-            turns.append(Turn((message,)))
-        else:
-            turns[index] = turns[index].with_message(message)
-    return tuple(turns)
+            index = self._count
+            self._count += 1
+        if index not in self._grown:
+            self._grown[index] = list(self._messages(index)) if index < len(self._turns) else []
+        self._grown[index].append(message)
+        if self._places is not None:
+            self._note(index, message)
 
+    def _place_of(self, message: Message) -> int | None:
+        """The index of the turn that the message is a part of; None where it begins one."""
+        reply = message.results[0].call_version if message.results else message.reply
+        if reply is None or not self._count:
+            return None
+        if any(reply in (m.version, m.reply) for m in self._messages(self._count - 1)):
+            return self._count - 1
+        if self._places is None:
+            self._places = {}
+            for index in range(self._count):
+                for known in self._messages(index):
+                    self._note(index, known)
+        return self._places.get(reply)
 
-def _turn_of(turns: Turns | list[Turn], message: Message) -> int | None:
-    if message.results:
-        call = message.results[0].call_version
-        return next((i for i in reversed(range(len(turns))) if turns[i].holds(call)), None)
-    if message.reply_id is not None:
-        return next(
-            (i for i in reversed(range(len(turns))) if turns[i].messages[0].reply_id == message.reply_id),
-            None,
-        )
-    return None
+    def _note(self, index: int, message: Message) -> None:
+        assert self._places is not None
+        if message.role is Role.MODEL:
+            self._places[message.version] = index
+            if message.reply is not None:
+                # Its first part may not be sent, and then the turn is found by the others.
+                self._places[message.reply] = index
+
+    def _messages(self, index: int) -> Sequence[Message]:
+        return self._grown[index] if index in self._grown else self._turns[index].messages
 
 
 def turn_index(turns: Turns, version: int) -> int | None:

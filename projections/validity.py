@@ -29,7 +29,7 @@ def faults(entries: list[Entry], profile: Profile, tools_declared: bool | None) 
 
 
 def _shape(entries: list[Entry], profile: Profile, tools_declared: bool | None) -> Iterator[Fault]:
-    if entries and profile.opens_with_user and entries[0].role is not Role.USER:
+    if entries and profile.opens_with_user and entries[0].role not in (Role.USER, Role.TOOL):
         yield Fault(OPENS_WITH_USER, entries[0].version, f"the first message is of role {entries[0].role}")
     for entry in entries:
         message = entry.message
@@ -57,7 +57,9 @@ class _Pairing:
             elif entry.role is Role.TOOL:
                 yield from self._tool(entry)
             else:
-                yield from self._close()
+                # Where neighbors are joined, results may still follow on the same side.
+                if not self._joins:
+                    yield from self._close()
                 self._after_other = True
             self._last_role = entry.role
         yield from self._close()

@@ -5,12 +5,14 @@ Linear in the turns of the window, and nothing in it depends on how long the run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from turnledger.domain.compositions import Composition
-from turnledger.domain.digests import window_digest
+from turnledger.domain.digests import ItemKind, window_digest
 from turnledger.domain.errors import CompactionUnmeasurable, NothingToAnswer, RunPaused, WindowInvalid
 from turnledger.domain.events import Body
 from turnledger.domain.ids import authored_id, message_id
@@ -20,15 +22,15 @@ from turnledger.domain.policies import NonePolicy
 from turnledger.domain.records import Fault, Measurement, Mend, Pins, Record, Refusal, Span
 from turnledger.domain.run import Run
 from turnledger.domain.state import RunState
-from turnledger.domain.words import MendKind, NotEngaged, Outcome, RefusalReason, RunStatus
+from turnledger.domain.words import MendKind, NotEngaged, Outcome, RefusalReason, Role, RunStatus
 from turnledger.projections import notices
 from turnledger.projections.arrange import Arrangement, Arranger, arrange_verbatim, ends_with_model
 from turnledger.projections.entries import CountTokens, Entry, compose
 from turnledger.projections.guards import Guard, Plan, Reasons, plan
 from turnledger.projections.live import Live, Notice, TreatedForm
-from turnledger.projections.sizes import characters_of, size_before, size_sent, tokens_of
+from turnledger.projections.sizes import characters_of, size_of, tokens_of
 from turnledger.projections.strategies import Decision, Drop, ResultsView, Rewrite, strategy_of
-from turnledger.projections.turns import Turn, turn_index
+from turnledger.projections.turns import Turn
 from turnledger.projections.validity import faults
 from turnledger.projections.windows import Items, itemize
 
@@ -96,6 +98,19 @@ class Visit:
         self._count = count
         self._while_paused = while_paused
         self._plans: dict[int, Plan] = {}
+        self._results: dict[int, ResultsView] | None = None
+
+    @cached_property
+    def _standing(self) -> Arrangement:
+        """What would be sent if nothing were done."""
+        return self._arranger(self._state).arrange(self._live)
+
+    @cached_property
+    def _messages(self) -> dict[int, Message]:
+        return {m.version: m for turn in self._live.turns for m in turn.messages}
+
+    def _arranger(self, state: RunState) -> Arranger:
+        return Arranger(state, self._run.format, self._count, while_paused=self._while_paused)
 
     def build(self) -> Draft:
         """The window. Raises a :class:`turnledger.domain.errors.NoWindow` where there is none."""
@@ -126,7 +141,7 @@ class Visit:
         """See :class:`turnledger.projections.strategies.base.View`."""
         if by == "tokenizer":
             envelope = self._state.envelope.tokens or 0 if self._state.envelope else 0
-            tokens = tokens_of(self._live) + envelope
+            tokens = tokens_of(self._standing.entries) + envelope
             return Measurement(self._run.opening.tokenizer or "", threshold_tokens, tokens, tokens > threshold_tokens)
         reported = self._reported()
         streak = 0 if reported is not None else self._state.not_measured_streak + 1
@@ -135,16 +150,9 @@ class Visit:
 
     def results(self) -> Sequence[ResultsView]:
         """See :class:`turnledger.projections.strategies.base.View`."""
-        policy = self._run.policy
-        guard = Guard(self._live.turns, self._state)
-        pinned = set(self._plan(0).pinned.admitted) if policy.pin_limit else set()
-        views = [
-            ResultsView(m.version, len(m.results), guard.of_results(turn, m, is_pinned=index in pinned))
-            for index, turn in enumerate(self._live.turns)
-            for m in turn.messages
-            if m.results and not self._is_settled(m.version)
-        ]
-        return sorted(views, key=lambda view: -view.version)
+        if self._results is None:
+            self._results = self._find_results()
+        return tuple(self._results.values())
 
     def result_texts(self, version: int) -> Sequence[str]:
         """See :class:`turnledger.projections.strategies.base.View`."""
@@ -153,6 +161,17 @@ class Visit:
     def message_id(self, version: int) -> str:
         """See :class:`turnledger.projections.strategies.base.View`."""
         return message_id(self._run.id, version)
+
+    def _find_results(self) -> dict[int, ResultsView]:
+        guard = Guard(self._live.turns, self._state)
+        pinned = set(self._plan(0).pinned.admitted)
+        views = [
+            ResultsView(m.version, len(m.results), guard.of_results(turn, m, is_pinned=index in pinned))
+            for index, turn in enumerate(self._live.turns)
+            for m in turn.messages
+            if m.results and not self._is_settled(m.version)
+        ]
+        return {view.version: view for view in sorted(views, key=lambda view: -view.version)}
 
     def _is_settled(self, version: int) -> bool:
         form = self._live.forms.get(version)
@@ -192,11 +211,15 @@ class Visit:
                     self._drop(changes, span)
                 case Rewrite():
                     self._rewrite(changes, operation)
+        if changes.treated:
+            forms = {**changes.live.forms, **{treated.version: treated.form for treated in changes.treated}}
+            changes.live = replace(changes.live, forms=forms)
         return changes
 
     def _drop(self, changes: _Changes, span: range) -> None:
         planned = changes.plan
-        assert planned is not None and changes.reasons is not None
+        assert planned is not None
+        assert changes.reasons is not None
         # Whatever a strategy asks for, only what was planned leaves.
         if not span or span.start != planned.span.start or span.stop > planned.span.stop:
             raise AssertionError(f"a strategy asked for {span}, but the plan is {planned.span}")
@@ -234,8 +257,8 @@ class Visit:
 
     def _notice(self, state: RunState, removed: Sequence[Turn], kept: Sequence[Turn], position: int) -> Notice | None:
         """The first wording that is smaller than what it replaces (5.4)."""
-        standing = self._live.notice
-        replaced = characters_of(removed, self._live.forms) + (standing.characters if standing else 0)
+        gone = {m.version for turn in removed for m in turn.messages}
+        replaced = characters_of(e for e in self._standing.entries if e.version in gone or e.kind is ItemKind.NOTICE)
         above = any(turn.holds(state.request) for turn in kept[:position]) if state.request else False
         wordings = notices.texts(
             self._run.id,
@@ -251,20 +274,19 @@ class Visit:
         return None
 
     def _lacks_opening(self, kept: Sequence[Turn]) -> bool:
-        """Without a notice, the window would open with what its provider refuses there."""
+        """Without a notice, the window would open with what its provider refuses there, and it does not now."""
         if not self._run.format.profile.opens_with_user or not kept:
             return False
-        return not _opens_well(kept[0]) and (not self._live.turns or _opens_well(self._live.turns[0]))
+        return kept[0].messages[0].role is not Role.USER and self._standing.entries[0].role is Role.USER
 
     def _rewrite(self, changes: _Changes, rewrite: Rewrite) -> None:
         version = rewrite.version
-        turn = self._live.turns[_known(turn_index(self._live.turns, version))]
-        message = next(m for m in turn.messages if m.version == version)
-        form, body = self._treat(message, rewrite.texts)
+        if self._results is None or version not in self._results or self._results[version].refusal is not None:
+            raise AssertionError(f"a strategy rewrote {version}, which may not be rewritten")
+        form, body = self._treat(self._messages[version], rewrite.texts)
         if body is None:
             changes.stays[version] = RefusalReason.REPLACEMENT_NOT_SMALLER
         changes.treated.append(Treated(version, form, body))
-        changes.live = replace(changes.live, forms={**changes.live.forms, version: form})
 
     def _treat(self, message: Message, texts: Sequence[str]) -> tuple[TreatedForm, Body | None]:
         treatment = self._run.policy.treatment_id
@@ -280,10 +302,9 @@ class Visit:
     # The window
 
     def _arrange(self, changes: _Changes) -> Arrangement:
-        arranger = Arranger(changes.state, self._run.format, self._count, while_paused=self._while_paused)
-        arranged = arranger.arrange(changes.live)
-        arranged.mends += [Mend(MendKind.CLOSING_RESULT_REPLACED, v) for v in changes.state.closings_replaced]
-        return arranged
+        if changes.live is self._live:
+            return self._standing
+        return self._arranger(changes.state).arrange(changes.live)
 
     def _build_whole(self, *, mend: bool) -> Draft:
         """Strategy ``none``: every message; it decides nothing, so there is no record."""
@@ -361,7 +382,6 @@ class Visit:
         counted = self._count is not None
         gone = [m for turn in changes.removed for m in turn.messages]
         rewritten = [t.version for t in changes.treated if t.body is not None]
-        before_keys = set(self._previous.keys)
         return Record(
             strategy=policy.strategy,
             strategy_version=policy.version,
@@ -371,8 +391,8 @@ class Visit:
             iteration=state.iteration + 1,
             ledger_version=state.version,
             envelope_version=state.envelope.version if state.envelope else 0,
-            before=size_before(self._live, counted=counted),
-            after=size_sent(arranged.entries, len(changes.live.turns), counted=counted),
+            before=size_of(self._standing.entries, len(self._live.turns), counted=counted),
+            after=size_of(arranged.entries, len(changes.live.turns), counted=counted),
             digest=self._digest(items),
             keep_recent_turns=getattr(policy, "keep_recent_turns", 0),
             removed=_spans(gone),
@@ -385,15 +405,25 @@ class Visit:
             dropped_observations=notices.observations(changes.removed),
             pins=self._pins(changes.plan),
             omissions=changes.state.omissions,
-            mends=tuple(arranged.mends),
-            authored=tuple(
-                i for i, entry in enumerate(arranged.entries) if entry.content and entry.key not in before_keys
+            mends=(
+                *arranged.mends,
+                *(Mend(MendKind.CLOSING_RESULT_REPLACED, v) for v in changes.state.closings_replaced),
             ),
+            authored=tuple(self._newly_authored(arranged.entries)),
             measurement=decision.measurement,
             unchanged_items=unchanged,
             unchanged_bytes=sum(items.sizes[:unchanged]),
             first_changed_id=self._item_id(arranged.entries, unchanged),
         )
+
+    def _newly_authored(self, entries: Sequence[Entry]) -> Iterator[int]:
+        """Indexes of authored items beyond those of the same bytes that the window before had."""
+        before = Counter(self._previous.keys)
+        for index, entry in enumerate(entries):
+            if entry.content:
+                before[entry.key] -= 1
+                if before[entry.key] < 0:
+                    yield index
 
     def _item_id(self, entries: Sequence[Entry], index: int) -> str | None:
         if index >= len(entries):
@@ -420,29 +450,22 @@ class Visit:
         return next((changes.stays[m.version] for m in turn.messages if m.version in changes.stays), None)
 
     def _pins(self, planned: Plan | None) -> Pins:
-        if planned is None:
-            return Pins(limit=self._run.policy.pin_limit)
+        limit = self._run.policy.pin_limit
+        if planned is None and self._results is None:
+            return Pins(limit=limit)
+        # A pinned result that is not rewritten holds nothing back: where results are rewritten, no pin stands down.
+        pinned, stand_down = (planned.pinned, planned.stand_down) if planned else (self._plan(0).pinned, ())
         turns = self._live.turns
-        admitted = [i for i in planned.pinned.admitted if i not in planned.stand_down]
+        admitted = [i for i in pinned.admitted if i not in stand_down]
         return Pins(
             tuple((turns[i].first, turns[i].last) for i in sorted(admitted)),
-            planned.pinned.yielded,
-            planned.pinned.limit,
-            tuple((turns[i].first, turns[i].last) for i in planned.stand_down),
+            pinned.yielded,
+            limit,
+            tuple((turns[i].first, turns[i].last) for i in stand_down),
         )
 
 
 _NEVER_LEAVES = (RefusalReason.CURRENT_REQUEST, RefusalReason.SYSTEM_ENVELOPE)
-
-
-def _known(index: int | None) -> int:
-    if index is None:
-        raise AssertionError("a strategy named a message that is not in the window")
-    return index
-
-
-def _opens_well(turn: Turn) -> bool:
-    return turn.messages[0].role.value == "user"
 
 
 def _names_pin(refusals: Iterable[Refusal]) -> bool:

@@ -15,9 +15,9 @@ from typing import Any
 import anthropic
 import openai
 import pytest
-from support.service import USER, reply, result, served, sqlite_store
 
 import turnledger.client
+from support.service import USER, reply, result, served, sqlite_store
 from turnledger.client import AsyncLedgerClient, DeadlinePassed, Envelope, LedgerClient, Run, ServiceUnreachable
 from turnledger.client.errors import WindowMismatch
 from turnledger.client.windows import receive
@@ -93,9 +93,7 @@ def test_a_window_that_was_changed_on_the_way_is_not_handed_out(client: LedgerCl
     assert raised.value.iteration == 1
 
 
-def test_a_window_too_large_for_one_answer_is_streamed(
-    client: LedgerClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_window_too_large_for_one_answer_is_streamed(client: LedgerClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller sees no difference."""
     monkeypatch.setattr(answers, "WINDOW_INLINE_BYTES_MAX", 1000)
     run = client.open_run(format="openai.chat")

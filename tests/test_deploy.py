@@ -19,13 +19,13 @@ TOOLS = Path(sys.executable).parent
 
 
 def test_the_image_is_linted() -> None:
-    """hadolint has nothing to say."""
+    """Hadolint has nothing to say."""
     ended = subprocess.run([TOOLS / "hadolint", DOCKERFILE], capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (0, "")
 
 
 def test_the_compose_file_is_linted() -> None:
-    """yamllint has nothing to say."""
+    """Yamllint has nothing to say."""
     command = [TOOLS / "yamllint", "--strict", "-d", "{extends: default, rules: {line-length: {max: 120}}}"]
     ended = subprocess.run([*command, ROOT / "deploy" / "compose.yaml"], capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (0, "")

@@ -55,7 +55,9 @@ def test_no_folder_hides_the_package() -> None:
 
 def test_every_folder_of_code_is_packaged() -> None:
     """The list of packages is explicit; none is forgotten."""
-    folders = {str(p.parent.relative_to(ROOT)) for p in TRACKED if p.suffix == ".py" and p.relative_to(ROOT).parts[0] in CODE}
+    folders = {
+        str(p.parent.relative_to(ROOT)) for p in TRACKED if p.suffix == ".py" and p.relative_to(ROOT).parts[0] in CODE
+    }
     folders = {f for f in folders if "flaky_hunt/project" not in f}
     assert folders == set(PACKAGE_DIRS.values())
     assert set(PYPROJECT["tool"]["setuptools"]["packages"]) == set(PACKAGE_DIRS)

@@ -7,8 +7,8 @@ import math
 from typing import Any
 
 import pytest
-from support.reference_vectors import VECTORS
 
+from support.reference_vectors import VECTORS
 from turnledger.domain.errors import PolicyInvalid
 from turnledger.domain.policies import parse_policy
 
@@ -32,7 +32,11 @@ def _cases() -> list[dict[str, Any]]:
     if not VECTORS.exists():
         return []
     rows = [json.loads(line) for line in (VECTORS / "option-validation.jsonl").read_text().splitlines()]
-    return [row for row in rows if row["door"] in DOORS and isinstance(row["input"], dict) and not _is_javascript(row["input"])]
+    return [
+        row
+        for row in rows
+        if row["door"] in DOORS and isinstance(row["input"], dict) and not _is_javascript(row["input"])
+    ]
 
 
 def _is_javascript(value: dict[str, Any]) -> bool:
@@ -64,7 +68,9 @@ def test_a_value_is_accepted_or_refused_by_name(case: dict[str, Any]) -> None:
     assert refused.value.field == f"policy.{SPELLING[case['expected'].get('field', 'thresholdTokens')]}"
 
 
-@pytest.mark.parametrize("wrong", ["[]", "5", '"x"', "{", "null", '{"strategy": "compaction"}', '{"strategy": 5}', "{}"])
+@pytest.mark.parametrize(
+    "wrong", ["[]", "5", '"x"', "{", "null", '{"strategy": "compaction"}', '{"strategy": 5}', "{}"]
+)
 def test_what_is_no_policy_is_refused(wrong: str) -> None:
     """A policy is a JSON object that names one strategy there is."""
     with pytest.raises(PolicyInvalid):

@@ -48,6 +48,8 @@ def test_the_server_brings_the_command_and_all_data(wheel: Path, tmp_path: Path)
     helped = subprocess.run([python.with_name("turnledger"), "--help"], capture_output=True, text=True, cwd=tmp_path)
     assert helped.returncode == 0
     assert "serve" in helped.stdout
-    script = "from turnledger.ledger.tokenizers import tokenizer_named as t; print(t('o200k_base').count(['hello world']))"
+    script = (
+        "from turnledger.ledger.tokenizers import tokenizer_named as t; print(t('o200k_base').count(['hello world']))"
+    )
     counted = subprocess.run([python, "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert counted.stdout == "2\n"

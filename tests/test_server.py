@@ -19,9 +19,9 @@ from eventsourcing.persistence import OperationalError
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from structlog.testing import capture_logs
+
 from support.service import USER, reply, result, sqlite_store
 from support.waiting import wait_until
-
 from turnledger.client import LedgerClient, ServiceFault
 from turnledger.domain.errors import ServiceBusy, StoreUnavailable
 from turnledger.grpc import server
@@ -152,9 +152,9 @@ def test_open_streams_are_limited_and_starve_no_call() -> None:
             stream.cancel()
 
 
-def test_a_stopping_service_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopping_service_takes_no_more() -> None:
     """Its answer says to call again."""
-    with server.start() as service, LedgerClient(service.address, timeout=5) as client:
+    with server.start() as service, LedgerClient(service.address) as client:
         service._interceptor.stopping.set()
         with pytest.raises(ServiceBusy):
             client.open_run(format="openai.chat")
@@ -205,5 +205,3 @@ def test_two_services_share_a_file(tmp_path: Path) -> None:
             assert run.build_window().digest == windows[-1].digest
             assert other.build_window().digest == windows[-1].digest
             assert [w.digest for w in run.replay_all()] == [w.digest for w in windows]
-
-

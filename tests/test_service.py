@@ -9,17 +9,16 @@ import grpc
 import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
-from support.service import USER, reply, result, served
 
+from support.service import USER, reply, result, served
 from turnledger.client import Envelope, LedgerClient, Message, Run
 from turnledger.client.errors import BY_REASON
 from turnledger.domain import errors as err
 from turnledger.domain.jsonbytes import dump
 from turnledger.grpc import errors as wire_errors
 from turnledger.v1 import audit_service_pb2 as audit
-from turnledger.v1 import error_reason_pb2
+from turnledger.v1 import error_reason_pb2, run_pb2
 from turnledger.v1 import ledger_service_pb2 as pb
-from turnledger.v1 import run_pb2
 
 MIB = 1024 * 1024
 
@@ -232,11 +231,14 @@ def test_a_limit_holds_at_it_and_one_past_it(
     call(client, run, limit)
 
 
-@pytest.mark.parametrize(("field", "call", "limit"), [
-    ("run_id", lambda c, n: c.open_run(format="openai.chat", run_id="r" * n), 128),
-    ("request_id", lambda c, n: c.open_run(format="openai.chat", request_id="q" * n), 128),
-    ("page_size", lambda c, n: list(c.list_runs(page_size=n)), 1000),
-])
+@pytest.mark.parametrize(
+    ("field", "call", "limit"),
+    [
+        ("run_id", lambda c, n: c.open_run(format="openai.chat", run_id="r" * n), 128),
+        ("request_id", lambda c, n: c.open_run(format="openai.chat", request_id="q" * n), 128),
+        ("page_size", lambda c, n: list(c.list_runs(page_size=n)), 1000),
+    ],
+)
 def test_a_name_or_size_out_of_range_is_refused(
     client: LedgerClient, field: str, call: Callable[[LedgerClient, int], object], limit: int
 ) -> None:
@@ -248,7 +250,7 @@ def test_a_name_or_size_out_of_range_is_refused(
 
 
 def test_what_exceeds_the_transport_is_typed_too(run: Run) -> None:
-    """gRPC itself refuses it, and the client says so in our words."""
+    """GRPC itself refuses it, and the client says so in our words."""
     with pytest.raises(err.LimitExceeded) as raised:
         run.append([_sized(65 * MIB)])
     assert (raised.value.field, raised.value.limit) == ("request", 64 * MIB)
@@ -361,7 +363,10 @@ def test_a_call_is_named_by_its_place(client: LedgerClient) -> None:
         run.abandon_tool_call("same")
     assert raised.value.matches == 2
     run.abandon_tool_call((f"{run.id}/3", 0))
-    assert [(c.message_id, c.abandoned) for c in run.get().open_calls] == [(f"{run.id}/3", True), (f"{run.id}/5", False)]
+    assert [(c.message_id, c.abandoned) for c in run.get().open_calls] == [
+        (f"{run.id}/3", True),
+        (f"{run.id}/5", False),
+    ]
 
 
 def test_a_reference_must_name_a_call(client: LedgerClient, run: Run) -> None:

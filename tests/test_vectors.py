@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from support.reference_vectors import VECTORS, Visit, engine_input, is_not_smaller, not_comparable, other_window, visits
 
+from support.reference_vectors import VECTORS, Visit, engine_input, is_not_smaller, not_comparable, other_window, visits
 from turnledger.projections.guards import Plan, plan
 from turnledger.projections.turns import Turns
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from turnledger.domain.errors import FieldInvalid, shown
 from turnledger.domain.formats.anthropic_messages import AnthropicMessages
-from turnledger.domain.formats.base import Format, NotOfFormat, Profile, ReadCall, ReadResult, Reading
+from turnledger.domain.formats.base import Format, NotOfFormat, Profile, ReadCall, Reading, ReadResult
 from turnledger.domain.formats.openai_chat import OpenAIChat
 
 FORMATS: dict[str, Format] = {f.name: f for f in (OpenAIChat(), AnthropicMessages())}

@@ -2,8 +2,8 @@
 
 Source of the rules: the API reference of Messages and the guides on tool use and extended thinking.
 Neighboring messages of one role are joined by the API; the results of all calls of a reply must come
-first in the user message that follows it; the first message must be a user's; text blocks must not be
-empty.
+first in the user message that follows it; the first message must be a user's; text must not be empty or
+blank.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from turnledger.domain.formats.base import NotOfFormat, Profile, ReadCall, ReadResult, Reading
+from turnledger.domain.formats.base import NotOfFormat, Profile, ReadCall, Reading, ReadResult
 from turnledger.domain.jsonbytes import dump
 from turnledger.domain.usage import Usage, token_count
 from turnledger.domain.words import Role, Source
@@ -48,7 +48,7 @@ class AnthropicMessages:
             else:
                 text = _block_text(block, where)
                 texts.append(text)
-                others += bool(text) or block["type"] != "text"
+                others += bool(text.strip()) or block["type"] != "text"
         has_results = bool(results)
         if role_name == "assistant":
             role, source = Role.MODEL, Source.MODEL
@@ -65,14 +65,14 @@ class AnthropicMessages:
             mixes_content=has_results and bool(others),
         )
 
-    def read_usage(self, report: dict[str, Any]) -> Usage:
+    def read_usage(self, report: dict[str, Any], field: str = "usage") -> Usage:
         """``input_tokens`` excludes what was read from the cache or written to it; all three are input."""
         parts = [
-            token_count(report.get(name), f"usage.{name}")
+            token_count(report.get(name), f"{field}.{name}")
             for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
         ]
         total = None if parts[0] is None else sum(p or 0 for p in parts)
-        return Usage(total, token_count(report.get("output_tokens"), "usage.output_tokens"))
+        return Usage(total, token_count(report.get("output_tokens"), f"{field}.output_tokens"))
 
     def user_message(self, text: str) -> bytes:
         """See :meth:`turnledger.domain.formats.base.Format.user_message`."""
@@ -97,14 +97,14 @@ class AnthropicMessages:
         return dump({**value, "content": content})
 
 
-def _blocks(content: Any) -> list[dict[str, Any]]:
+def _blocks(content: Any, where: str = "content") -> list[dict[str, Any]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     if not isinstance(content, list):
-        raise NotOfFormat("content", "must be a string or a list of blocks", content)
+        raise NotOfFormat(where, "must be a string or a list of blocks", content)
     for i, block in enumerate(content):
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
-            raise NotOfFormat(f"content[{i}]", "must be an object with a type", block)
+            raise NotOfFormat(f"{where}[{i}]", "must be an object with a type", block)
     return content
 
 
@@ -136,7 +136,7 @@ def _read_result(block: dict[str, Any], where: str) -> ReadResult:
     content = block.get("content")
     text = ""
     if content is not None:
-        parts = _blocks(content)
+        parts = _blocks(content, f"{where}.content")
         text = "\n".join(
             _block_text(part, f"{where}.content[{i}]") for i, part in enumerate(parts) if part["type"] == "text"
         )

@@ -90,8 +90,9 @@ class Format(Protocol):
     def read(self, value: Any) -> Reading:
         """The facts of a body, given as its JSON value. Raises :class:`NotOfFormat`."""
 
-    def read_usage(self, report: dict[str, Any]) -> Usage:
-        """The normalised tokens of a report. Raises :class:`turnledger.domain.errors.FieldInvalid`."""
+    def read_usage(self, report: dict[str, Any], field: str = "usage") -> Usage:
+        """The normalised tokens of a report. Raises :class:`turnledger.domain.errors.FieldInvalid` naming
+        ``field`` and the part of it that is wrong."""
 
     def user_message(self, text: str) -> bytes:
         """A user's message with this text, for a notice or placeholder."""

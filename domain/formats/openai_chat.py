@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from turnledger.domain.formats.base import NotOfFormat, Profile, ReadCall, ReadResult, Reading
+from turnledger.domain.formats.base import NotOfFormat, Profile, ReadCall, Reading, ReadResult
 from turnledger.domain.jsonbytes import dump, parse
 from turnledger.domain.usage import Usage, token_count
 from turnledger.domain.words import Role, Source
@@ -53,7 +53,8 @@ class OpenAIChat:
             texts.append(refusal)
         for call in calls:
             texts += (call.name, call.arguments)
-        is_empty = (content is None or content == []) and not calls and not refusal
+        # An audio reply is repeated by its id alone.
+        is_empty = content in (None, []) and not (calls or refusal or value.get("audio"))
         return Reading(role, source, tuple(texts), calls, is_empty=is_empty)
 
     def _read_result(self, value: dict[str, Any], role: Role, source: Source, texts: list[str]) -> Reading:
@@ -72,11 +73,11 @@ class OpenAIChat:
             raise NotOfFormat("tool_calls", "must be a list", calls)
         return tuple(_read_call(call, f"tool_calls[{i}]") for i, call in enumerate(calls))
 
-    def read_usage(self, report: dict[str, Any]) -> Usage:
+    def read_usage(self, report: dict[str, Any], field: str = "usage") -> Usage:
         """``prompt_tokens`` includes cached tokens."""
         return Usage(
-            token_count(report.get("prompt_tokens"), "usage.prompt_tokens"),
-            token_count(report.get("completion_tokens"), "usage.completion_tokens"),
+            token_count(report.get("prompt_tokens"), f"{field}.prompt_tokens"),
+            token_count(report.get("completion_tokens"), f"{field}.completion_tokens"),
         )
 
     def user_message(self, text: str) -> bytes:

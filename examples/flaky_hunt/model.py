@@ -94,7 +94,7 @@ class OpenAICompatibleModel:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self._api_key:
             headers["Authorization"] = f"Bearer {self._api_key}"
-        request = urllib.request.Request(self._url, json.dumps(body).encode(), headers)  # noqa: S310 - http(s)
+        request = urllib.request.Request(self._url, json.dumps(body).encode(), headers)
         try:
             with self._opener.open(request, timeout=self._timeout_seconds) as response:
                 return json.loads(response.read())

@@ -103,7 +103,7 @@ class Workspace:
         """Run the tests; first the lines of pytest's own summary, then the verdict, then its output as it came."""
         order = "by file" if seed is None else f"of seed {seed}"
         try:
-            done = subprocess.run(  # noqa: S603 - an argument list of our own making, no shell
+            done = subprocess.run(
                 [*_pytest_command(seed), *(self._test_id(test) for test in tests or [])],
                 cwd=self.root,
                 env=_environment(),

@@ -46,11 +46,20 @@ class CompactResultsStrategy:
 
     def line(self, text: str, message_id: str) -> str:
         """The line that stands for a result: how much was left out, where it is kept, and the signal."""
-        lines = text.split("\n")
+        lines = _lines(text)
         signal = next((line for line in lines if self._signal.search(_searchable(line))), None)
-        kept = signal.strip()[:SIGNAL_CHARACTERS_MAX] if signal is not None else text.strip()[:HEAD_CHARACTERS_MAX]
-        left_out = len(lines) - 1
+        if signal is None:
+            kept = text[:HEAD_CHARACTERS_MAX]
+            left_out = len(lines) - len(_lines(kept))
+        else:
+            kept = signal.strip()[:SIGNAL_CHARACTERS_MAX]
+            left_out = len(lines) - 1
         return f"[{left_out} {'line' if left_out == 1 else 'lines'} left out, kept as {message_id}] {kept}"
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text; what ends one is not part of it, and ends no empty one behind the last."""
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 def _searchable(line: str) -> str:
