@@ -267,7 +267,8 @@ class ResultDuplicate(ResultRefused):
 
 
 class ResultsMixed(ResultRefused):
-    """Results in one message that can't be sent together: of several replies, or a late one beside others."""
+    """Results that can't be sent with the rest of their message: of several replies, a late one beside anything
+    else, or beside other content where the turn has such a message already."""
 
     reason = "RESULTS_MIXED"
     template = (

@@ -117,4 +117,10 @@ class Record:
     unchanged_bytes: int = 0
     first_changed_id: str | None = None
     """Id of the first item that differs from the window before; None where none does."""
-    persist: bool = True
+    view_only: bool = False
+    """What left is back in the next visit."""
+
+    @property
+    def persist(self) -> bool:
+        """What left stays out of later windows."""
+        return not self.view_only

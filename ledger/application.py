@@ -69,7 +69,7 @@ from turnledger.ledger.tokenizers import tokenizer_named
 from turnledger.ledger.writing import Unit, build_transaction
 from turnledger.projections.live import Live
 from turnledger.projections.visit import Visit
-from turnledger.projections.windows import NO_ITEMS
+from turnledger.projections.windows import NO_ITEMS, Items
 
 ATTEMPTS_MAX = 5
 REASON_BYTES_MAX = 4096
@@ -333,6 +333,7 @@ class Ledger(Application[str]):
         session = self.loader.with_live(session)
         live = unit.live if unit.live is not None else session.live
         assert live is not None and session.items is not None
+        unit.previous = session.items
         known = {f.originator_version: f.body for f in unit.facts if f.body is not None}
         visit = Visit(
             run,
@@ -364,7 +365,7 @@ class Ledger(Application[str]):
 
     def _window_answer(self, before: Session, unit: Unit, iteration: int, base: c.Base | None) -> WindowAnswer:
         run = unit.run
-        base_keys = self._base_keys(before, run, base)
+        base_keys = self._base_keys(before.run, unit.previous or before.items, run, base)
         if unit.draft is None:
             recorded = self.loader.replay(run, iteration)
             return self.answerer.window(run, recorded, base, base_keys, known={}, is_replay=True)
@@ -376,13 +377,13 @@ class Ledger(Application[str]):
             run, Replayed(unit.window, draft.entries, {}), base, base_keys, known=known, is_replay=False
         )
 
-    def _base_keys(self, before: Session, run: Run, base: c.Base | None) -> Sequence[bytes] | None:
+    def _base_keys(self, before: Run, held: Items | None, run: Run, base: c.Base | None) -> Sequence[bytes] | None:
         """The items of the window that the caller holds; None where we know no such window."""
         if base is None or not 1 <= base.iteration <= run.state.iteration:
             return None
-        state = before.run.state
-        if base.iteration == state.iteration and before.items is not None:
-            return before.items.keys if base.digest == state.window_digest else None
+        state = before.state
+        if base.iteration == state.iteration and held is not None:
+            return held.keys if base.digest == state.window_digest else None
         recorded = self.loader.replay(run, base.iteration)
         if recorded.window.digest != base.digest:
             return None

@@ -77,6 +77,8 @@ def _check_labels(labels: Mapping[str, str]) -> None:
     if len(labels) > LABELS_MAX:
         raise LimitExceeded("labels", LABELS_MAX, len(labels))
     for name, value in labels.items():
+        if "\0" in name + value:
+            raise FieldInvalid("labels", "must not hold NUL, which stores can't search", shown(name))
         if not 1 <= len(name.encode()) <= LABEL_KEY_BYTES_MAX:
             raise FieldInvalid("labels", f"keys of 1 to {LABEL_KEY_BYTES_MAX} bytes", shown(name))
         if len(value.encode()) > LABEL_VALUE_BYTES_MAX:

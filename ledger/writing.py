@@ -17,6 +17,7 @@ from turnledger.ledger.recorder import RunHead
 from turnledger.ledger.sessions import Session
 from turnledger.projections.live import Live
 from turnledger.projections.visit import Draft
+from turnledger.projections.windows import Items
 
 CHECKPOINT_FACTS = 256
 """Facts since the last window or checkpoint after which an append takes a checkpoint."""
@@ -37,6 +38,8 @@ class Unit:
     """With its messages, where the turns are held."""
     window: e.WindowBuilt | None = None
     """The event of the draft, once it is written."""
+    previous: Items | None = None
+    """The items of the window before, where they were read for the draft."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,8 @@ def build_transaction(before: Session | None, unit: Unit, stamp: Stamp, mapper: 
     if run.version - anchor >= CHECKPOINT_FACTS:
         checkpoints, anchor = checkpoints + 1, run.version
         events.append(_checkpoint_event(run, checkpoints, stamp))
+        # A run that appends without asking for windows does not gather its turns here.
+        live, items = None, None
     chains += [None] * (len(events) - len(chains))
     opened_time = before.head.opened_time if before else stamp.recorded_time
     head = RunHead(

@@ -242,7 +242,6 @@ class Visit:
         changes.state = replace(
             state,
             omissions=tuple(o for o in state.omissions if o.version > removed[-1].last),
-            calls=tuple(c for c in state.calls if not (c.late and c.version in gone)),
         )
         changes.removed, changes.span = removed, span
 
@@ -350,6 +349,7 @@ class Visit:
         found: tuple[Fault, ...],
     ) -> Draft:
         digest = self._digest(items)
+        closed = arranged.closed
         state = replace(
             changes.state,
             iteration=self._state.iteration + 1,
@@ -357,7 +357,12 @@ class Visit:
             window_digest=digest,
             items_hash=items.final_hash,
             closings_replaced=(),
-            calls=tuple(replace(c, closed=c.key in arranged.closed) for c in changes.state.calls),
+            # A call with a late result is remembered only as long as its closing result is sent.
+            calls=tuple(
+                replace(call, closed=call.key in closed)
+                for call in changes.state.calls
+                if call.key in closed or not call.late
+            ),
         )
         return Draft(
             tuple(arranged.entries),

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from support.counting import counting_ledger, rows_read
-from support.runs import MENDED, NONE, RUN, Blocks, Body, Chat, blocks, budget, chat, compact, sliding
+from support.messages import Blocks, Body, Chat, blocks, chat
+from support.runs import MENDED, NONE, RUN, budget, compact, sliding
 from support.varied import Worker, told
 from turnledger.domain import compositions
 from turnledger.domain import events as e

@@ -25,7 +25,6 @@ from turnledger.domain import compositions
 from turnledger.domain import events as e
 from turnledger.domain.envelopes import Envelope
 from turnledger.domain.events import EVENT_CLASSES, Body, RunEvent
-from turnledger.domain.records import Record
 from turnledger.domain.run import Run, project_run
 from turnledger.domain.words import RunStatus
 from turnledger.ledger import commands as c
@@ -119,7 +118,6 @@ NEVER_EMPTY = {
     (e.RunOpened, "policy"): "a policy names its strategy",
     (e.RunPaused, "calls"): "a pause names a call",
     (e.WindowBuilt, "composition"): "a window that holds nothing is not built",
-    (Record, "persist"): "it is true for ever",
 }
 """Fields of a type that admits what is left out, but which never hold that; and why."""
 

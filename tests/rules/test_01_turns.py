@@ -51,6 +51,21 @@ def test_1_1_everything_with_one_reply_id_is_one_reply() -> None:
     assert stays(sent.record) == [("current-request", 2, 2, 1), ("inside-keep-window", 3, 6, 2)]
 
 
+def test_1_1_a_part_that_comes_late_belongs_to_its_reply() -> None:
+    """After another message, or between the parts of another reply; it stands with the others."""
+    story = Story(sliding(9), chat.user())
+    sent = story.step(
+        chat.reply("A1", reply_id="A"),
+        chat.reply("B1", reply_id="B"),
+        chat.user(source=Source.INJECTED),
+        chat.reply("A2", reply_id="A"),
+        chat.reply("B2", reply_id="B"),
+    )
+    assert sent.texts == ["hello", "A1", "A2", "B1", "B2", "hello"]
+    assert sent.record.before.turns == 4
+    assert mends(sent.record) == [("reordered", 6), ("reordered", 7)]
+
+
 def test_1_1_without_a_reply_id_each_message_is_a_reply() -> None:
     """Neighboring messages of the model are two turns where nothing says that they are one."""
     story = Story(sliding(1), chat.user())
@@ -446,6 +461,16 @@ def test_1_5_flagged_as_the_request_it_is_the_person_speaking() -> None:
     )
     assert stays(sent.record)[0] == ("current-request", 3, 4, 1)
     assert sent.record.removed == ((2, 2),)
+
+
+def test_1_5_one_message_of_a_turn_may_carry_words() -> None:
+    """Results come before anything else, so a second such message could not be sent: it is refused."""
+    story = Story(sliding(9), blocks.user(), blocks.reply(None, call("a"), call("b")), form=blocks)
+    story.append(blocks.results(("a", "done"), beside="and this"))
+    with pytest.raises(ResultsMixed) as refused:
+        story.append(blocks.results(("b", "done"), beside="and that"))
+    assert (refused.value.field, refused.value.call_id) == ("messages[0]", "b")
+    assert story.step(blocks.result("b"), blocks.user("and that")).ids == ["2", "3", "5", "4", "6"]
 
 
 def test_1_5_results_alone_are_never_the_request() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from support.messages import LONG, blocks, call, chat
 from support.runs import RUN, Story, budget, compact, sliding, stays
-from turnledger.domain.errors import IterationOutOfRange, RunPaused
+from turnledger.domain.errors import IterationOutOfRange, ResultDuplicate, RunPaused
 from turnledger.domain.words import MendKind, NotEngaged, OmissionReason, Outcome, RefusalReason, Source
 from turnledger.ledger.commands import MessageInput
 from turnledger.projections import visit
@@ -435,3 +435,20 @@ def test_4_8_the_cost_of_a_visit_does_not_depend_on_how_long_the_run_is() -> Non
     story = Story(sliding(3), chat.user("the task"))
     costs = [_calls_of(lambda: story.step(*chat.exchange("c", text=LONG))) for _ in range(40)]
     assert abs(costs[39] - costs[14]) < 0.02 * costs[14]
+
+
+def test_4_8_what_is_settled_is_not_carried_along() -> None:
+    """A call that was given up and whose late result came is forgotten with its turn, in whatever order."""
+    story = Story(sliding(1), chat.user("the task"))
+    for late_first in (True, False):
+        story.append(chat.reply(None, call("a")))
+        story.abandon("a")
+        if late_first:
+            story.append(chat.result("a"))
+        story.step(ON)
+        if not late_first:
+            story.append(chat.result("a"))
+            story.step(ON)
+        with pytest.raises(ResultDuplicate):
+            story.append(chat.result("a"))
+        assert story.ledger.loader.session(story.ledger.key(RUN)).run.state.calls == ()

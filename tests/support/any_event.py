@@ -15,7 +15,6 @@ from turnledger.domain import compositions
 from turnledger.domain.digests import SALT_BYTES, ItemKind
 from turnledger.domain.events import Body, RunEvent, RunOpened, RunPaused, WindowBuilt
 from turnledger.domain.ids import CallKey
-from turnledger.domain.records import Record
 
 Strategy = st.SearchStrategy[Any]
 
@@ -45,7 +44,6 @@ _BY_FIELD: Mapping[tuple[type, str], Strategy] = {
     (RunOpened, "policy"): _OPTIONS,
     (WindowBuilt, "composition"): COMPOSITIONS.map(compositions.encode).map(tuple),
     (RunPaused, "calls"): st.lists(st.builds(CallKey, _NUMBERS, _NUMBERS), min_size=1).map(tuple),
-    (Record, "persist"): st.just(True),
 }
 """Fields whose type says less than what may be in them, and those that never hold what would be left out."""
 

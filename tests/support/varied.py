@@ -7,7 +7,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from support.runs import RUN, Blocks, Body, Called, Chat, call, said
+from support.messages import Blocks, Body, Called, Chat, call, said
+from support.runs import RUN
 from turnledger.domain.envelopes import Envelope
 from turnledger.domain.errors import TurnledgerError
 from turnledger.domain.words import Source

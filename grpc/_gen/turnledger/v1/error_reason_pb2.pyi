@@ -109,9 +109,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Metadata: run_id, field, call_id.
     """
     ERROR_REASON_RESULTS_MIXED: _ErrorReason.ValueType  # 17
-    """One message with results of several replies, which no provider accepts.
-    Code FAILED_PRECONDITION, with PreconditionFailure. Send one message for each reply; not
-    retriable.
+    """One message with results that can't be sent together with the rest of it: of several replies, a
+    late one beside anything else, or beside other content where the turn has such a message already.
+    Code FAILED_PRECONDITION, with PreconditionFailure. Append the results in a message of their own,
+    one for each reply; not retriable.
     Metadata: run_id, field, call_id.
     """
     ERROR_REASON_TOOL_CALL_NOT_OPEN: _ErrorReason.ValueType  # 18
@@ -246,9 +247,10 @@ Code FAILED_PRECONDITION, with PreconditionFailure. Drop it, or import; not retr
 Metadata: run_id, field, call_id.
 """
 ERROR_REASON_RESULTS_MIXED: ErrorReason.ValueType  # 17
-"""One message with results of several replies, which no provider accepts.
-Code FAILED_PRECONDITION, with PreconditionFailure. Send one message for each reply; not
-retriable.
+"""One message with results that can't be sent together with the rest of it: of several replies, a
+late one beside anything else, or beside other content where the turn has such a message already.
+Code FAILED_PRECONDITION, with PreconditionFailure. Append the results in a message of their own,
+one for each reply; not retriable.
 Metadata: run_id, field, call_id.
 """
 ERROR_REASON_TOOL_CALL_NOT_OPEN: ErrorReason.ValueType  # 18
