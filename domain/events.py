@@ -7,12 +7,11 @@ An event's fields are its *state*; what is content (message bodies, envelopes, r
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from datetime import datetime
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field
 
 from turnledger.domain.digests import SALT_BYTES, commitment
 from turnledger.domain.ids import CallKey
@@ -58,14 +57,6 @@ class RunEvent(BaseModel):
     request_id: str | None = None
     body: Body | None = Field(default=None, repr=False)
     """The content; None where the event has none, or where it was not read."""
-
-    _stored: bytes | None = PrivateAttr(default=None)
-
-    def stored_state(self, encode: Callable[[RunEvent], bytes]) -> bytes:
-        """The state as it is stored, encoded once: chains are computed over it before it is written."""
-        if self._stored is None:
-            self._stored = encode(self)
-        return self._stored
 
 
 class RunOpened(RunEvent):

@@ -20,7 +20,6 @@ from turnledger.domain import events as e
 from turnledger.domain.errors import (
     FieldInvalid,
     IterationOutOfRange,
-    LimitExceeded,
     NoWindow,
     RunClosed,
     TurnledgerError,
@@ -58,6 +57,7 @@ from turnledger.ledger.outcomes import error_of_outcome, outcome_of_error
 from turnledger.ledger.parsing import (
     check_envelope,
     check_limits,
+    check_text,
     check_usage_limit,
     read_messages,
     read_usage,
@@ -266,7 +266,7 @@ class Ledger(Application[str]):
 
     def abandon_tool_call(self, command: c.AbandonToolCall, principal: str | None = None) -> WriteAnswer:
         """Gives up a call."""
-        reason = _reason(command.reason)
+        reason = check_text(command.reason, "reason", REASON_BYTES_MAX)
 
         def decide(session: Session, stamp: Stamp) -> Unit:
             fact = session.run.abandon(stamp, _open_call(session.run, command.call, "call"), reason)
@@ -276,7 +276,7 @@ class Ledger(Application[str]):
 
     def close_run(self, command: c.CloseRun, principal: str | None = None) -> WriteAnswer:
         """Ends a run."""
-        reason = _reason(command.reason)
+        reason = check_text(command.reason, "reason", REASON_BYTES_MAX)
         if not command.status.is_closed:
             raise FieldInvalid("status", "must be finished, failed or cancelled", command.status.value)
 
@@ -404,48 +404,54 @@ class Ledger(Application[str]):
         stamp = self._stamp(command, principal)
         with self.sessions.locked(key) as slot:
             for _ in range(ATTEMPTS_MAX):
-                held = slot.session
-                session = held or self.loader.session(key)
+                session = slot.session or self.loader.session(key)
                 try:
-                    _check_expectation(session.run, command.expectation)
-                    unit = decide(session, stamp)
+                    unit = self._decide(slot, session, command, decide, stamp)
                     if unit.facts or unit.draft:
                         slot.session = self._commit(session, unit, stamp, command)
                         return answer(session, unit, False)
-                except RequestExists:
-                    slot.session = None
-                    return self._answer_again(key, command, answer)
+                    slot.session = session
+                    return self._first_answer(key, command, answer, stamp) or answer(session, unit, False)
                 except StaleHead:
                     slot.session = None
-                    continue
-                except TurnledgerError:
-                    if self._is_stale(slot, held):
-                        continue
-                    if command.request_id and self.store.select_request(key, command.request_id):
-                        return self._answer_again(key, command, answer)
-                    raise
-                if self._is_stale(slot, held):
-                    continue
-                slot.session = session
-                return answer(session, unit, False)
+                except (RequestExists, TurnledgerError):
+                    first = self._first_answer(key, command, answer, stamp)
+                    if first is None:
+                        raise
+                    slot.session = None
+                    return first
             head = self.loader.head(key)
         raise VersionConflict(command.run_id, session.run.version, head.ledger_version)
 
-    def _is_stale(self, slot: Slot, held: Session | None) -> bool:
-        """Whether what was held is behind the store; then it is forgotten."""
-        if held is None:
-            return False
-        head = self.store.select_head(held.run.key)
-        places = (held.head.ledger_version, held.head.windows_version)
-        if head is not None and (head.ledger_version, head.windows_version) == places:
-            return False
-        slot.session = None
-        return True
+    def _decide(
+        self, slot: Slot, session: Session, command: Any, decide: Callable[[Session, Stamp], Unit], stamp: Stamp
+    ) -> Unit:
+        """What to write. An error, or that there is nothing to write, is said only of a run as it stands now:
+        raises :class:`StaleHead` where what was held of it is behind the store."""
+        try:
+            _check_expectation(session.run, command.expectation)
+            unit = decide(session, stamp)
+        except TurnledgerError:
+            self._check_held(slot)
+            raise
+        if not (unit.facts or unit.draft):
+            self._check_held(slot)
+        return unit
 
-    def _answer_again(self, key: str, command: Any, answer: Callable[[Session, Unit, bool], Answer]) -> Answer:
-        """The first outcome of a request that is made again."""
-        row = self.store.select_request(key, command.request_id)
-        assert row is not None
+    def _check_held(self, slot: Slot) -> None:
+        held = slot.session
+        if held is not None:
+            head = self.store.select_head(held.run.key)
+            if head is None or head.place != held.head.place:
+                raise StaleHead(held.run.key)
+
+    def _first_answer(
+        self, key: str, command: Any, answer: Callable[[Session, Unit, bool], Answer], stamp: Stamp
+    ) -> Answer | None:
+        """The first outcome of a request that is made again; None where it is new."""
+        row = self.store.select_request(key, command.request_id) if command.request_id else None
+        if row is None or row.has_expired(stamp.recorded_time):
+            return None
         outcome = first_outcome(row, command, command.run_id)
         session = self.loader.session(key)
         run = replace(session.run, state=replace(session.run.state, version=outcome["version"]))
@@ -458,7 +464,8 @@ class Ledger(Application[str]):
         key = unit.run.key
         request = request_row(key, command, outcome, stamp.recorded_time) if command is not None else None
         head = before.head if before else None
-        self.save(*transaction.events, commit=Commit(head, transaction.after.head, transaction.chains, request))
+        # The rows as they were chained, straight to the recorder: the event store would encode the events again.
+        self.store.insert_events(transaction.rows, commit=Commit(head, transaction.after.head, request))
         unit.window = transaction.window
         return transaction.after
 
@@ -514,13 +521,6 @@ def _check_expectation(run: Run, expectation: c.Expectation) -> None:
 
 def _open_call(run: Run, ref: c.CallRef, name: str) -> CallKey:
     return run.open_call(name, call_id=ref.call_id, message_id=ref.message_id, index=ref.index)
-
-
-def _reason(text: str) -> bytes:
-    reason = text.encode("utf-8", "surrogatepass")
-    if len(reason) > REASON_BYTES_MAX:
-        raise LimitExceeded("reason", REASON_BYTES_MAX, len(reason))
-    return reason
 
 
 def _omissions(rows: Sequence[Any]) -> tuple[Omission, ...]:

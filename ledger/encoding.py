@@ -104,7 +104,7 @@ class EventMapper(Mapper[str]):
             event.originator_id,
             event.originator_version,
             event.TOPIC,
-            event.stored_state(encode_state),
+            encode_state(event),
             event.body,
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 from itertools import takewhile
 from threading import RLock
 from typing import Any
@@ -25,7 +24,6 @@ from eventsourcing.persistence import (
 
 from turnledger.ledger.encoding import Row
 from turnledger.ledger.recorder import (
-    REQUEST_KEPT_SECONDS,
     Commit,
     LedgerRecorder,
     RequestExists,
@@ -51,8 +49,7 @@ class MemoryRecorder(LedgerRecorder):
         self, stored_events: Sequence[StoredEvent], *, commit: Commit | None = None, **kwargs: Any
     ) -> Sequence[int]:
         """See :class:`LedgerRecorder`."""
-        chains = commit.chains if commit else [None] * len(stored_events)
-        rows = [_chained(event, chain) for event, chain in zip(stored_events, chains, strict=True)]
+        rows = [_row(event) for event in stored_events]
         with self._lock:
             self._check(rows, commit)
             for row in rows:
@@ -71,10 +68,10 @@ class MemoryRecorder(LedgerRecorder):
         if commit:
             request = commit.request
             standing_request = request and self._requests.get((request.run_key, request.request_id))
-            if request and standing_request and not _has_expired(standing_request, request):
+            if request and standing_request and not standing_request.has_expired(request.recorded_time):
                 raise RequestExists(request.request_id)
-            standing = self._heads.get(commit.after.run_key)
-            if _place(standing) != _place(commit.before):
+            standing, before = self._heads.get(commit.after.run_key), commit.before
+            if (standing and standing.place) != (before and before.place):
                 raise StaleHead(commit.after.run_key)
         taken = set()
         for row in rows:
@@ -88,7 +85,7 @@ class MemoryRecorder(LedgerRecorder):
         self._requests.pop(place, None)
         self._requests[place] = request
         # In the order in which they came, so that what was kept for long enough comes first.
-        for key in list(takewhile(lambda key: _has_expired(self._requests[key], request), self._requests)):
+        for key in list(takewhile(lambda key: self._requests[key].has_expired(request.recorded_time), self._requests)):
             del self._requests[key]
 
     def select_head(self, run_key: str) -> RunHead | None:
@@ -193,22 +190,14 @@ class _MemorySubscription(ListenNotifySubscription[ApplicationRecorder]):
         super().stop()
 
 
-def _chained(event: StoredEvent, chain: bytes | None) -> Row:
-    return Row(
-        event.originator_id, event.originator_version, event.topic, event.state, getattr(event, "body", None), chain
-    )
+def _row(event: StoredEvent) -> Row:
+    if isinstance(event, Row):
+        return event
+    return Row(event.originator_id, event.originator_version, event.topic, event.state)
 
 
 def _without_body(row: Row) -> Row:
     return Row(row.originator_id, row.originator_version, row.topic, row.state, None, row.chain)
-
-
-def _has_expired(row: RequestRow, now: RequestRow) -> bool:
-    return row.recorded_time < now.recorded_time - timedelta(seconds=REQUEST_KEPT_SECONDS)
-
-
-def _place(head: RunHead | None) -> tuple[int, int] | None:
-    return (head.ledger_version, head.windows_version) if head else None
 
 
 class MemoryFactory(InfrastructureFactory[TrackingRecorder]):

@@ -10,7 +10,7 @@ from turnledger.domain.formats import format_named
 from turnledger.domain.policies import Policy, TokenBudget, parse_policy
 from turnledger.domain.run import Run
 from turnledger.ledger import commands as c
-from turnledger.ledger.parsing import check_envelope, check_limits
+from turnledger.ledger.parsing import check_envelope, check_limits, check_text
 from turnledger.ledger.tokenizers import check_tokenizer
 from turnledger.projections.strategies import strategy_of
 
@@ -32,8 +32,7 @@ def check_opening(command: c.OpenRun) -> Policy:
     if command.context_limit_tokens is not None and command.context_limit_tokens < 1:
         raise FieldInvalid("context_limit_tokens", "must be at least 1", str(command.context_limit_tokens))
     _check_labels(command.labels)
-    if len(command.step_base.encode()) > STEP_BASE_BYTES_MAX:
-        raise LimitExceeded("step_base", STEP_BASE_BYTES_MAX, len(command.step_base.encode()))
+    check_text(command.step_base, "step_base", STEP_BASE_BYTES_MAX)
     if command.envelope is not None:
         check_envelope(command.envelope)
     check_limits(command.messages)
@@ -79,7 +78,7 @@ def _check_labels(labels: Mapping[str, str]) -> None:
     for name, value in labels.items():
         if "\0" in name + value:
             raise FieldInvalid("labels", "must not hold NUL, which stores can't search", shown(name))
-        if not 1 <= len(name.encode()) <= LABEL_KEY_BYTES_MAX:
-            raise FieldInvalid("labels", f"keys of 1 to {LABEL_KEY_BYTES_MAX} bytes", shown(name))
-        if len(value.encode()) > LABEL_VALUE_BYTES_MAX:
-            raise LimitExceeded(f"labels.{shown(name)}", LABEL_VALUE_BYTES_MAX, len(value.encode()))
+        if not name:
+            raise FieldInvalid("labels", "keys must not be empty", shown(name))
+        check_text(name, "labels", LABEL_KEY_BYTES_MAX)
+        check_text(value, f"labels.{shown(name)}", LABEL_VALUE_BYTES_MAX)

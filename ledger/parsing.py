@@ -31,8 +31,8 @@ def check_limits(messages: tuple[MessageInput, ...]) -> None:
         raise LimitExceeded("messages", MESSAGES_PER_APPEND_MAX, len(messages))
     for index, message in enumerate(messages):
         _check_size(message.body, f"messages[{index}].body", MESSAGE_BYTES_MAX)
-        _check_size((message.reply_id or "").encode(), f"messages[{index}].reply_id", REPLY_ID_BYTES_MAX)
-        _check_size((message.stage_id or "").encode(), f"messages[{index}].stage_id", STAGE_ID_BYTES_MAX)
+        check_text(message.reply_id or "", f"messages[{index}].reply_id", REPLY_ID_BYTES_MAX)
+        check_text(message.stage_id or "", f"messages[{index}].stage_id", STAGE_ID_BYTES_MAX)
         if message.usage:
             check_usage_limit(message.usage, f"messages[{index}].usage.raw")
     total = sum(len(message.body) for message in messages)
@@ -49,6 +49,16 @@ def check_envelope(envelope: Envelope) -> Envelope:
     """The envelope itself. Raises :class:`LimitExceeded`, :class:`BodyNotJson`, :class:`FieldInvalid`."""
     _check_size(envelope.encode(), "envelope", ENVELOPE_BYTES_MAX)
     return envelope.checked()
+
+
+def check_text(text: str, field: str, limit: int) -> bytes:
+    """The text in UTF-8. Raises :class:`FieldInvalid` for a lone surrogate, :class:`LimitExceeded`."""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as error:
+        raise FieldInvalid(field, "must be Unicode text", shown(text)) from error
+    _check_size(data, field, limit)
+    return data
 
 
 def _check_size(data: bytes, field: str, limit: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from eventsourcing.persistence import ApplicationRecorder, IntegrityError, StoredEvent
@@ -16,7 +16,7 @@ from eventsourcing.persistence import ApplicationRecorder, IntegrityError, Store
 from turnledger.domain.words import RunStatus
 from turnledger.ledger.encoding import Row
 
-REQUEST_KEPT_SECONDS = 24 * 3600
+REQUEST_KEPT = timedelta(hours=24)
 
 
 class StaleHead(IntegrityError):
@@ -48,6 +48,11 @@ class RunHead:
     opened_time: datetime
     updated_time: datetime
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """The versions of its ledger and of its windows, which a writer must know."""
+        return self.ledger_version, self.windows_version
+
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
@@ -62,6 +67,10 @@ class RequestRow:
     """MessagePack of what the answer is made from again."""
     recorded_time: datetime
 
+    def has_expired(self, now: datetime) -> bool:
+        """Whether it was kept for as long as it is kept; then its id is free again."""
+        return self.recorded_time < now - REQUEST_KEPT
+
 
 @dataclass(frozen=True, slots=True)
 class Commit:
@@ -70,8 +79,6 @@ class Commit:
     before: RunHead | None
     """Where the run must stand; None: there must be no such run."""
     after: RunHead
-    chains: Sequence[bytes | None]
-    """The chain after each event; None for streams without one."""
     request: RequestRow | None = None
 
 
@@ -95,7 +102,7 @@ class LedgerRecorder(ApplicationRecorder):
         self, stored_events: Sequence[StoredEvent], *, commit: Commit | None = None, **kwargs: Any
     ) -> Sequence[int]:
         """Writes events and, with ``commit``, the directory row and the request, all or nothing; returns
-        when they are on disk.
+        when they are on disk. An event that is a :class:`Row` brings its content and its place in the chain.
 
         Raises :class:`StaleHead`, :class:`RequestExists`, and the library's IntegrityError for a version
         that is taken, OperationalError where the store does not answer.
@@ -117,4 +124,4 @@ class LedgerRecorder(ApplicationRecorder):
 
     @abstractmethod
     def select_request(self, run_key: str, request_id: str) -> RequestRow | None:
-        """A request that was answered: kept for 24 hours, then gone with the next write of a request."""
+        """A request that was answered. One that has expired may be there until requests are written again."""

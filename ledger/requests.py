@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 
 from turnledger.domain.digests import SALT_BYTES
-from turnledger.domain.errors import FieldInvalid, RequestIdReused, shown
+from turnledger.domain.errors import RequestIdReused
 from turnledger.domain.ids import REQUEST_ID_BYTES_MAX
 from turnledger.ledger.encoding import plain
+from turnledger.ledger.parsing import check_text
 from turnledger.ledger.recorder import RequestRow
 
 # The request id is the key, and a retry may hold another window than the first attempt did.
@@ -21,9 +22,8 @@ _NOT_CONTENT = frozenset(("request_id", "base"))
 
 
 def check_request_id(request_id: str | None) -> None:
-    """Raises :class:`FieldInvalid` for one that is too long."""
-    if request_id is not None and len(request_id.encode()) > REQUEST_ID_BYTES_MAX:
-        raise FieldInvalid("request_id", f"at most {REQUEST_ID_BYTES_MAX} bytes", shown(request_id))
+    """Raises :class:`LimitExceeded` for one that is too long, :class:`FieldInvalid` for one that is no text."""
+    check_text(request_id or "", "request_id", REQUEST_ID_BYTES_MAX)
 
 
 def fingerprint(command: Any, salt: bytes) -> dict[str, bytes]:

@@ -35,7 +35,7 @@ from turnledger.domain.ids import split_originator_id
 from turnledger.domain.words import RunStatus
 from turnledger.ledger.encoding import Row
 from turnledger.ledger.recorder import (
-    REQUEST_KEPT_SECONDS,
+    REQUEST_KEPT,
     Commit,
     LedgerRecorder,
     RequestExists,
@@ -208,8 +208,7 @@ class SqliteRecorder(LedgerRecorder):
         self, stored_events: Sequence[StoredEvent], *, commit: Commit | None = None, **kwargs: Any
     ) -> Sequence[int]:
         """See :class:`LedgerRecorder`."""
-        chains = commit.chains if commit else [None] * len(stored_events)
-        rows = [_event_values(event, chain) for event, chain in zip(stored_events, chains, strict=True)]
+        rows = [_event_values(event) for event in stored_events]
         with self._write_lock, _store_errors(), self._transaction() as connection:
             if commit:
                 self._insert_request(connection, commit.request)
@@ -235,7 +234,7 @@ class SqliteRecorder(LedgerRecorder):
         if request is None:
             return
         recorded = _micros(request.recorded_time)
-        expired = recorded - REQUEST_KEPT_SECONDS * 10**6
+        expired = _micros(request.recorded_time - REQUEST_KEPT)
         connection.execute(_EXPIRE_REQUESTS, (expired, EXPIRED_PER_COMMIT_MAX))
         fields = msgspec.msgpack.encode(dict(request.fields))
         values = (request.run_key, request.request_id, request.salt, fields, request.outcome, recorded, expired)
@@ -419,9 +418,9 @@ def _store_errors(path: str = "") -> Iterator[None]:
         raise OperationalError(f"{where}{error}") from error
 
 
-def _event_values(event: StoredEvent, chain: bytes | None) -> tuple[Any, ...]:
+def _event_values(event: StoredEvent) -> tuple[Any, ...]:
     run_key, stream = split_originator_id(str(event.originator_id))
-    body: Body | None = getattr(event, "body", None)
+    body, chain = (event.body, event.chain) if isinstance(event, Row) else (None, None)
     stored_body = body.salt + body.content if body else None
     return run_key, stream, event.originator_version, event.topic, event.state, stored_body, chain
 

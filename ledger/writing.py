@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from turnledger.domain import compositions
@@ -12,7 +12,7 @@ from turnledger.domain.digests import chain_next, chain_start
 from turnledger.domain.ids import CHECKPOINTS, LEDGER, WINDOWS, originator_id, step_id, treated_stream
 from turnledger.domain.jsonbytes import canonical
 from turnledger.domain.run import Run, Stamp
-from turnledger.ledger.encoding import EventMapper
+from turnledger.ledger.encoding import EventMapper, Row
 from turnledger.ledger.recorder import RunHead
 from turnledger.ledger.sessions import Session
 from turnledger.projections.live import Live
@@ -44,10 +44,9 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """Events in order, the chain after each (None in streams without one), and the run after them."""
+    """Rows in order, and the run after them."""
 
-    events: Sequence[e.RunEvent]
-    chains: Sequence[bytes | None]
+    rows: Sequence[Row]
     window: e.WindowBuilt | None
     after: Session
 
@@ -59,10 +58,10 @@ class _Chain:
         self.head = head
         self._mapper = mapper
 
-    def add(self, event: e.RunEvent) -> bytes:
+    def add(self, event: e.RunEvent) -> Row:
         row = self._mapper.to_stored_event(event)
         self.head = chain_next(self.head, event.originator_version, row.topic, row.state)
-        return self.head
+        return replace(row, chain=self.head)
 
 
 def build_transaction(before: Session | None, unit: Unit, stamp: Stamp, mapper: EventMapper) -> Transaction:
@@ -70,23 +69,21 @@ def build_transaction(before: Session | None, unit: Unit, stamp: Stamp, mapper: 
     run = unit.run
     ledger = _Chain(before.head.ledger_head if before else chain_start(run.id, LEDGER), mapper)
     windows = _Chain(before.head.windows_head if before else chain_start(run.id, WINDOWS), mapper)
-    events = list(unit.facts)
-    chains: list[bytes | None] = [ledger.add(fact) for fact in unit.facts]
+    rows = [ledger.add(fact) for fact in unit.facts]
     anchor, checkpoints = (before.anchor, before.head.checkpoint_version) if before else (1, 0)
     live, items = unit.live, before.items if before else None
     window = None
     if unit.draft is not None:
         window = _window_event(unit, unit.draft, stamp, ledger.head)
-        events += [window, *_treated_events(run.key, unit.draft, stamp)]
-        chains.append(windows.add(window))
+        rows.append(windows.add(window))
+        rows += map(mapper.to_stored_event, _treated_events(run.key, unit.draft, stamp))
         run = run.apply(window)
         live, items, anchor = unit.draft.live, unit.draft.items, run.version
     if run.version - anchor >= CHECKPOINT_FACTS:
         checkpoints, anchor = checkpoints + 1, run.version
-        events.append(_checkpoint_event(run, checkpoints, stamp))
+        rows.append(mapper.to_stored_event(_checkpoint_event(run, checkpoints, stamp)))
         # A run that appends without asking for windows does not gather its turns here.
         live, items = None, None
-    chains += [None] * (len(events) - len(chains))
     opened_time = before.head.opened_time if before else stamp.recorded_time
     head = RunHead(
         run_key=run.key,
@@ -106,7 +103,7 @@ def build_transaction(before: Session | None, unit: Unit, stamp: Stamp, mapper: 
         opened_time=opened_time,
         updated_time=stamp.recorded_time,
     )
-    return Transaction(events, chains, window, Session(run, head, anchor, live, items))
+    return Transaction(rows, window, Session(run, head, anchor, live, items))
 
 
 def _window_event(unit: Unit, draft: Draft, stamp: Stamp, ledger_head: bytes) -> e.WindowBuilt:

@@ -97,12 +97,6 @@ def test_envelopes_come_back_as_they_were(envelope: Envelope) -> None:
     assert Envelope.decode(content).encode() == content
 
 
-def test_a_state_is_encoded_once() -> None:
-    """A chain is computed over the bytes that are written: the very same object."""
-    event = closed()
-    assert MAPPER.to_stored_event(event).state is MAPPER.to_stored_event(event).state
-
-
 def test_times_are_kept_to_the_microsecond_in_utc() -> None:
     """A time comes back as the same moment in UTC, in whatever zone it was given."""
     moment = datetime(2026, 1, 2, 12, 0, 0, 1, tzinfo=timezone(timedelta(hours=5, minutes=45)))

@@ -210,8 +210,10 @@ LIMITS: list[tuple[str, Callable[[LedgerClient, Run, int], object], int]] = [
     ("messages", lambda c, r, n: r.append([_sized(n // 2), _sized(n - n // 2 - n // 4), _sized(n // 4)]), 32 * MIB),
     ("messages[0].reply_id", lambda c, r, n: r.append([Message(reply("z"), reply_id="i" * n)]), 256),
     ("messages[0].stage_id", lambda c, r, n: r.append([Message(USER, stage_id="i" * n)]), 256),
+    ("request_id", lambda c, r, n: r.append([USER], request_id="q" * n), 128),
     ("step_base", lambda c, r, n: c.open_run(format="openai.chat", step_base="i" * n), 128),
     ("labels", lambda c, r, n: c.open_run(format="openai.chat", labels={str(i): "" for i in range(n)}), 32),
+    ("labels", lambda c, r, n: c.open_run(format="openai.chat", labels={"k" * n: ""}), 64),
     ("labels.k", lambda c, r, n: c.open_run(format="openai.chat", labels={"k": "v" * n}), 256),
     ("reason", lambda c, r, n: r.close(reason="w" * n), 4096),
     ("usage.raw", lambda c, r, n: r.report_usage(b" " * (n - 2) + b"{}"), 64 * 1024),
@@ -235,7 +237,6 @@ def test_a_limit_holds_at_it_and_one_past_it(
     ("field", "call", "limit"),
     [
         ("run_id", lambda c, n: c.open_run(format="openai.chat", run_id="r" * n), 128),
-        ("request_id", lambda c, n: c.open_run(format="openai.chat", request_id="q" * n), 128),
         ("page_size", lambda c, n: list(c.list_runs(page_size=n)), 1000),
     ],
 )

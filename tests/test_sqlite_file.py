@@ -214,7 +214,7 @@ standing = head(version=2)
 write(store, None, standing, request("answered"))
 Dying.armed = True
 large = [row(version, body=Body(bytes(16), b"x" * 4_000_000)) for version in range(3, 8)]
-store.insert_events(large, commit=Commit(standing, head(version=7), [None] * 5, request("not answered")))
+store.insert_events(large, commit=Commit(standing, head(version=7), request("not answered")))
 """
     process = in_process(code, path, dies_at, Path(__file__).parent)
     _, errors = process.communicate(timeout=SECONDS_MAX)
@@ -309,7 +309,7 @@ def test_an_error_of_the_disk_writes_nothing(path: Path) -> None:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         too_large = Row(LEDGER_ID, 2, "t.A:1", b"", Body(bytes(16), b"x" * 5_000_000))
         with _with_limit(store, pages + 10), pytest.raises(OperationalError, match="full"):
-            store.insert_events([too_large], commit=Commit(head(version=1), head(version=2), [None]))
+            store.insert_events([too_large], commit=Commit(head(version=1), head(version=2)))
         assert held(store) == before
         write(store, head(version=1), head(version=2))
 

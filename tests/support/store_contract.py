@@ -52,7 +52,7 @@ class StoreContract:
         for stream in STREAMS:
             chain = b"c" * 32 if stream in ("ledger", "windows") else None
             given = replace(row(3, stream=stream, body=Body(SALT, b"content")), chain=chain)
-            commit = Commit(store.select_head(RUN), head(version=len(stream)), [chain])
+            commit = Commit(store.select_head(RUN), head(version=len(stream)))
             store.insert_events([given], commit=commit)
             assert list(store.select_rows(originator_id(RUN, stream), ALL, bodies=True)) == [given]
 
@@ -181,9 +181,7 @@ class StoreContract:
         write(store, None, standing)
         before = held(store)
         with pytest.raises(StaleHead):
-            store.insert_events(
-                rows(8, 9), commit=Commit(replace(standing, **change), head(version=9), [None, None], request("r-1"))
-            )
+            store.insert_events(rows(8, 9), commit=Commit(replace(standing, **change), head(version=9), request("r-1")))
         assert held(store) == before
         assert store.select_request(RUN, "r-1") is None
 
@@ -193,7 +191,7 @@ class StoreContract:
         write(store, None, head(version=2))
         before = held(store)
         with pytest.raises(StaleHead):
-            store.insert_events(rows(8, 9), commit=Commit(None, head(version=9), [None, None]))
+            store.insert_events(rows(8, 9), commit=Commit(None, head(version=9)))
         assert held(store) == before
         with pytest.raises(StaleHead):
             write(store, head("default/new", version=1), head("default/new", version=2))
@@ -232,7 +230,7 @@ class StoreContract:
     def test_no_events_are_no_error(self, store: LedgerRecorder) -> None:
         """An insert of no events gives no ids; a head may move without any."""
         assert list(store.insert_events([])) == []
-        assert list(store.insert_events([], commit=Commit(None, head(version=1), []))) == []
+        assert list(store.insert_events([], commit=Commit(None, head(version=1)))) == []
         assert store.max_notification_id() is None
         assert store.select_head(RUN) == head(version=1)
 
@@ -449,7 +447,7 @@ class StoreContract:
             ids: list[int] = []
             for version in range(1, count + 1):
                 after = head(run, version=version)
-                ids += store.insert_events([row(version, run=run)], commit=Commit(standing, after, [b"c" * 32]))
+                ids += store.insert_events([row(version, run=run)], commit=Commit(standing, after))
                 standing = after
             return ids
 
@@ -473,7 +471,7 @@ class StoreContract:
             after = head(version=(standing.ledger_version if standing else 0) + 1, status=RunStatus.OPEN)
             after = replace(after, message_count=writer)
             try:
-                store.insert_events([row(after.ledger_version)], commit=Commit(standing, after, [None]))
+                store.insert_events([row(after.ledger_version)], commit=Commit(standing, after))
             except StaleHead:
                 return "stale"
             return None
@@ -528,11 +526,9 @@ class StoreContract:
         """The recorder stands behind the library's event store as it is, and hands on what belongs to a commit."""
         event_store = EventStore(EventMapper(_transcoder(env)), store)
         event = message_appended(1)
-        event_store.put([event], commit=Commit(None, head(version=1), [b"c" * 32]))
+        event_store.put([event], commit=Commit(None, head(version=1)))
         assert [_dump(found) for found in event_store.get(LEDGER_ID)] == [_dump(event)]
         assert store.select_head(RUN) == head(version=1)
-        (stored,) = store.select_rows(LEDGER_ID, ALL)
-        assert stored.chain == b"c" * 32
 
 
 def message_appended(version: int) -> e.MessageAppended:

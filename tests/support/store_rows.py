@@ -66,7 +66,7 @@ def write(store: LedgerRecorder, before: RunHead | None, after: RunHead, asked: 
         replace(row(version, run=after.run_key), chain=sha256(str(version).encode()).digest())
         for version in range(first, after.ledger_version + 1)
     ]
-    store.insert_events(written, commit=Commit(before, after, [r.chain for r in written], asked))
+    store.insert_events(written, commit=Commit(before, after, asked))
     return written
 
 

@@ -1,0 +1,115 @@
+"""Requests that are made again: the first outcome for a day, whatever the run has come to since.
+
+What a retry must be like over the wire is in ``test_service.py``; here the clock is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from support.messages import chat
+from support.runs import NONE, RUN
+from turnledger.domain.errors import FieldInvalid, RequestIdReused, RunClosed, VersionConflict
+from turnledger.domain.words import RunStatus
+from turnledger.ledger import commands as c
+from turnledger.ledger.application import Ledger
+from turnledger.ledger.stores import open_ledger
+
+ADDED = chat.user("more")
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        """The time."""
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The ledger's clock."""
+    return Clock()
+
+
+@pytest.fixture
+def ledger(clock: Clock) -> Ledger:
+    """A ledger with one run of one message."""
+    ledger = open_ledger("memory:", clock=clock)
+    ledger.open_run(c.OpenRun(run_id=RUN, format="openai.chat", policy=NONE, messages=(chat.user("task"),)))
+    return ledger
+
+
+def _append(request_id: str = "a", **options: object) -> c.Append:
+    return replace(c.Append(run_id=RUN, request_id=request_id, messages=(ADDED,)), **options)
+
+
+def test_a_retry_is_answered_though_the_run_has_gone_on(ledger: Ledger) -> None:
+    """Its expectation holds no longer and the run is closed, but it is no new request."""
+    first = ledger.append(_append(expectation=c.Expectation(version=2)))
+    ledger.append(_append("b"))
+    again = ledger.append(_append(expectation=c.Expectation(version=2)))
+    assert (again.version, again.versions, again.replayed) == (first.version, first.versions, True)
+    ledger.close_run(c.CloseRun(run_id=RUN, status=RunStatus.FINISHED))
+    assert ledger.append(_append(expectation=c.Expectation(version=2))).versions == first.versions
+
+
+@pytest.mark.parametrize("fresh", [False, True], ids=["held", "fresh"])
+def test_a_retry_with_nothing_left_to_write_is_compared_too(ledger: Ledger, fresh: bool) -> None:
+    """A window that is on record by now is no way around the comparison with the first request."""
+    asked = c.BuildWindow(run_id=RUN, request_id="w")
+    first = ledger.build_window(asked)
+    ledger.append(_append())
+    ledger.build_window(c.BuildWindow(run_id=RUN))
+    if fresh:
+        ledger.sessions.clear()
+    again = ledger.build_window(asked)
+    assert first.window is not None and again.window is not None
+    assert again.window.window.digest == first.window.window.digest
+    with pytest.raises(RequestIdReused) as raised:
+        ledger.build_window(replace(asked, iteration=2))
+    assert raised.value.field == "iteration"
+
+
+def test_an_id_is_free_again_after_a_day(ledger: Ledger, clock: Clock) -> None:
+    """A moment before it gives the first answer; a moment after, whatever the run says to a new request."""
+    command = _append(expectation=c.Expectation(version=2))
+    ledger.append(command)
+    clock.now += timedelta(hours=24)
+    assert ledger.append(command).replayed
+    clock.now += timedelta(microseconds=1)
+    with pytest.raises(VersionConflict):
+        ledger.append(command)
+    ledger.close_run(c.CloseRun(run_id=RUN, status=RunStatus.FINISHED))
+    with pytest.raises(RunClosed):
+        ledger.append(_append())
+
+
+LONE = "lone \ud800"
+
+
+@pytest.mark.parametrize(
+    ("field", "act"),
+    [
+        ("request_id", lambda ledger: ledger.append(_append(LONE))),
+        ("messages[0].reply_id", lambda ledger: ledger.append(_append(messages=(chat.reply("x", reply_id=LONE),)))),
+        ("messages[0].stage_id", lambda ledger: ledger.append(_append(messages=(replace(ADDED, stage_id=LONE),)))),
+        ("reason", lambda ledger: ledger.close_run(c.CloseRun(run_id=RUN, status=RunStatus.FAILED, reason=LONE))),
+        ("labels", lambda ledger: ledger.open_run(c.OpenRun(format="openai.chat", labels={LONE: ""}))),
+        ("labels.k", lambda ledger: ledger.open_run(c.OpenRun(format="openai.chat", labels={"k": LONE}))),
+        ("step_base", lambda ledger: ledger.open_run(c.OpenRun(format="openai.chat", step_base=LONE))),
+    ],
+)
+def test_names_must_be_text(ledger: Ledger, field: str, act: Callable[[Ledger], object]) -> None:
+    """Content may hold lone surrogates; names can't, since neither stores nor wires take them."""
+    with pytest.raises(FieldInvalid) as raised:
+        act(ledger)
+    assert (raised.value.field, raised.value.value) == (field, r"lone \ud800")
+    assert ledger.store.max_notification_id() == 2
