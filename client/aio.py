@@ -134,7 +134,7 @@ class AsyncLedgerClient:
         try:
             return await method(request, timeout=self._timeout, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise error_of(error, request.ByteSize()) from None
+            raise error_of(error, self.address, request.ByteSize()) from None
 
     async def stream(self, method: Any, request: Any) -> AsyncIterator[Any]:
         """Makes one streaming call of the contract; raises its typed error."""
@@ -142,7 +142,7 @@ class AsyncLedgerClient:
             async for answer in method(request, timeout=self._timeout, metadata=self._metadata):
                 yield answer
         except grpc.RpcError as error:
-            raise error_of(error, request.ByteSize()) from None
+            raise error_of(error, self.address, request.ByteSize()) from None
 
 
 class AsyncRun:
@@ -335,7 +335,7 @@ class AsyncRun:
             run_id=self.id,
             request_id=request_id or new_request_id(),
             expectation=wire.expectation(expected_version),
-            status=wire.status_value(status),
+            status=wire.status_value(status, wire.CLOSED),
             reason=reason,
         )
         self.version = (await self._client.call(self._client.ledger_service.CloseRun, request)).version

@@ -67,8 +67,8 @@ BY_REASON: dict[str, type[TurnledgerError]] = {cls.reason: cls for cls in _all_c
 """The class of every reason in the catalogue."""
 
 
-def error_of(call: grpc.RpcError, request_bytes: int) -> TurnledgerError:
-    """The typed error of a failed call."""
+def error_of(call: grpc.RpcError, address: str, request_bytes: int) -> TurnledgerError:
+    """The typed error of a failed call to the service at an address."""
     try:
         status = rpc_status.from_call(call)  # type: ignore[arg-type]
     except (ValueError, DecodeError):
@@ -77,7 +77,7 @@ def error_of(call: grpc.RpcError, request_bytes: int) -> TurnledgerError:
         info = error_details_pb2.ErrorInfo()
         if detail.Is(info.DESCRIPTOR) and detail.Unpack(info) and info.domain == DOMAIN:
             return _typed(info.reason, dict(info.metadata), status.message if status else "")
-    return _untyped(call, request_bytes)
+    return _untyped(call, address, request_bytes)
 
 
 def error_of_build(error: window_pb2.BuildError) -> NoWindow:
@@ -97,12 +97,12 @@ def _typed(reason: str, metadata: dict[str, str], message: str) -> TurnledgerErr
     return cls.from_metadata(metadata)
 
 
-def _untyped(call: grpc.RpcError, request_bytes: int) -> TurnledgerError:
+def _untyped(call: grpc.RpcError, address: str, request_bytes: int) -> TurnledgerError:
     """Errors that gRPC itself raises have no ErrorInfo."""
     code = call.code()
     details = call.details() or code.name
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return DeadlinePassed(details)
+        return DeadlinePassed(f"no answer from {address} in time: {details}")
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and request_bytes > MESSAGE_BYTES_MAX:
         return LimitExceeded("request", MESSAGE_BYTES_MAX, request_bytes)
-    return ServiceUnreachable(f"{code.name}: {details}")
+    return ServiceUnreachable(f"{address}: {code.name}: {details}")

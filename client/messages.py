@@ -19,13 +19,14 @@ _SOURCES = {
     "injected": run_pb2.SOURCE_INJECTED,
 }
 _STATUSES = {
-    None: run_pb2.RUN_STATUS_UNSPECIFIED,
     "open": run_pb2.RUN_STATUS_OPEN,
     "paused": run_pb2.RUN_STATUS_PAUSED,
     "finished": run_pb2.RUN_STATUS_FINISHED,
     "failed": run_pb2.RUN_STATUS_FAILED,
     "cancelled": run_pb2.RUN_STATUS_CANCELLED,
 }
+CLOSED = ("finished", "failed", "cancelled")
+"""The statuses that a run can be closed with."""
 
 
 def call_metadata(principal: str | None) -> tuple[tuple[str, str], ...]:
@@ -92,10 +93,12 @@ def expectation(version: int | None) -> run_pb2.Expectation:
     return run_pb2.Expectation(version=version)
 
 
-def status_value(status: str | None) -> run_pb2.RunStatus.ValueType:
-    """The status of a name; None: unspecified. Raises :class:`FieldInvalid`."""
-    if status not in _STATUSES:
-        raise FieldInvalid("status", "must be open, paused, finished, failed or cancelled", shown(status))
+def status_value(status: str | None, names: Sequence[str] = tuple(_STATUSES)) -> run_pb2.RunStatus.ValueType:
+    """The status of one of ``names``; None: unspecified. Raises :class:`FieldInvalid`."""
+    if status is None:
+        return run_pb2.RUN_STATUS_UNSPECIFIED
+    if status not in names:
+        raise FieldInvalid("status", f"must be one of {', '.join(names)}", shown(status))
     return _STATUSES[status]
 
 

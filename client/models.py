@@ -135,6 +135,8 @@ def _field(message: ProtoMessage, name: str, annotation: Any) -> Any:
     descriptor = message.DESCRIPTOR.fields_by_name[name]
     if descriptor.has_presence and not message.HasField(name):
         return None
+    if descriptor.enum_type is not None:
+        return _word(descriptor.enum_type, value)
     if descriptor.message_type is None:
         return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str | bytes) else value
     if descriptor.message_type.full_name == "google.protobuf.Timestamp":
@@ -145,6 +147,16 @@ def _field(message: ProtoMessage, name: str, annotation: Any) -> Any:
     if isinstance(value, ProtoMessage):
         return model.of_wire(value)
     return tuple(model.of_wire(v) for v in value)
+
+
+def _word(enum: Any, number: int) -> str:
+    """An enum's value as its word, without the prefix that the contract wants; a number that is new, as it is."""
+    value = enum.values_by_number.get(number)
+    if value is None:
+        return str(number)
+    name: str = value.name
+    prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
+    return name.removeprefix(prefix).lower().replace("_", "-")
 
 
 def _model_in(annotation: Any) -> type[_FromWire]:
@@ -286,7 +298,8 @@ class RunInfo(_FromWire):
     """Where a run stands."""
 
     run_id: str
-    status: int
+    status: str
+    """``open``, ``paused``, ``finished``, ``failed`` or ``cancelled``."""
     format: str
     policy_json: str
     tokenizer: str
@@ -300,11 +313,6 @@ class RunInfo(_FromWire):
     windows_head: bytes
     input_tokens: int
     output_tokens: int
-
-    @property
-    def status_name(self) -> str:
-        """``open``, ``paused``, ``finished``, ``failed`` or ``cancelled``."""
-        return run_pb2.RunStatus.Name(self.status).removeprefix("RUN_STATUS_").lower()  # type: ignore[arg-type]
 
     @property
     def policy(self) -> dict[str, Any]:
@@ -340,8 +348,10 @@ class LedgerMessage(_FromWire):
     body: bytes
     salt: bytes
     commitment: bytes
-    role: int
-    source: int
+    role: str
+    """``system``, ``user``, ``model`` or ``tool``."""
+    source: str
+    """``person``, ``model``, ``tool``, ``injected`` or ``authored``."""
     request: bool
     iteration: int
     reply_id: str

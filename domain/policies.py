@@ -116,7 +116,7 @@ def parse_policy(value: Any) -> Policy:
         try:
             value = parse(value.encode("utf-8", "surrogatepass")) if value else {"strategy": "none"}
         except ValueError as error:
-            raise PolicyInvalid("policy", "must be a JSON object", shown(str(error))) from error
+            raise PolicyInvalid("policy", f"must be a JSON object ({error})", shown(value)) from error
     if not isinstance(value, dict):
         raise PolicyInvalid("policy", "must be a JSON object", shown(value))
     strategy = value.get("strategy")

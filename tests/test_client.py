@@ -232,14 +232,37 @@ def test_there_is_a_deadline() -> None:
     """No call waits for ever for one who takes the connection and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        with LedgerClient(address, timeout=0.3) as client, pytest.raises(DeadlinePassed):
+        with LedgerClient(address, timeout=0.3) as client, pytest.raises(DeadlinePassed, match=address):
             client.run("r").get()
 
 
 def test_an_absent_service_is_said_to_be_unreachable() -> None:
     """After the retries that are safe."""
-    with LedgerClient("127.0.0.1:1", timeout=20) as client, pytest.raises(ServiceUnreachable):
+    with LedgerClient("127.0.0.1:1", timeout=20) as client, pytest.raises(ServiceUnreachable, match=r"^127.0.0.1:1: "):
         client.run("r").get()
+
+
+def test_what_the_contract_has_numbers_for_comes_as_words(client: LedgerClient) -> None:
+    """The words are those that the calls take."""
+    run = client.open_run(format="openai.chat", messages=[USER, reply(), result()])
+    assert [(m.role, m.source) for m in run.messages([f"{run.id}/{v}" for v in (2, 3, 4)])] == [
+        ("user", "person"),
+        ("model", "model"),
+        ("tool", "tool"),
+    ]
+    assert run.get().run.status == "open"
+    run.close("cancelled")
+    assert [listed.status for listed in client.list_runs(status="cancelled")] == ["cancelled"]
+
+
+def test_a_status_that_does_not_fit_is_named_with_those_that_do(client: LedgerClient) -> None:
+    """Before anything is sent."""
+    run = client.open_run(format="openai.chat")
+    for wrong in ("open", "done"):
+        with pytest.raises(err.FieldInvalid, match=f"finished, failed, cancelled, but it is {wrong}"):
+            run.close(wrong)
+    with pytest.raises(err.FieldInvalid, match="open, paused, finished, failed, cancelled, but it is done"):
+        list(client.list_runs(status="done"))
 
 
 def test_a_restart_between_two_attempts_writes_once(tmp_path: Path) -> None:
