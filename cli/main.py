@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -45,7 +46,9 @@ def serve_command(
 
 @app.command()
 def health(
-    server: Annotated[str, typer.Option(help="HOST:PORT of the service.")] = DEFAULT_LISTEN,
+    server: Annotated[
+        str, typer.Option(help="HOST:PORT of the service.", envvar=["TURNLEDGER_SERVER", "TURNLEDGER_LISTEN"])
+    ] = DEFAULT_LISTEN,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 5.0,
 ) -> None:
     """Asks a service whether it serves; the exit code says so (0 serving, 1 not serving, 3 unreachable)."""
@@ -70,22 +73,31 @@ def demo(
     model: Annotated[str, typer.Option(help="The model's name there; its key is read from OPENAI_API_KEY.")] = "",
 ) -> None:
     """Drives a real agent loop through a service on SQLite and shows what the model would be sent."""
-    try:
-        from turnledger.examples.flaky_hunt.model import OpenAICompatibleModel
-        from turnledger.examples.flaky_hunt.story import run_demo
-    except ModuleNotFoundError as error:
-        typer.echo(f"the demonstration needs more packages ({error.name}): install 'turnledger[demo]'", err=True)
-        raise typer.Exit(EXIT_FAILED) from None
+    if bool(base_url) != bool(model):
+        raise typer.BadParameter("--base-url and --model are given together, or neither")
+    if find_spec("pytest") is None:
+        typer.echo("turnledger: the demonstration runs a real test suite: install 'turnledger[demo]'", err=True)
+        raise typer.Exit(EXIT_FAILED)
+    # Not for the other commands, which are quicker without.
     from rich.console import Console
 
-    chosen = None
-    if base_url:
-        chosen = OpenAICompatibleModel(base_url, os.environ.get("OPENAI_API_KEY", ""), model)
+    from turnledger.examples.flaky_hunt.model import ModelUnavailable, OpenAICompatibleModel
+    from turnledger.examples.flaky_hunt.story import run_demo
+
+    try:
+        chosen = OpenAICompatibleModel(base_url, os.environ.get("OPENAI_API_KEY", ""), model) if base_url else None
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--base-url") from error
     with (
         tempfile.TemporaryDirectory(prefix="turnledger-demo-") as folder,
         start(f"sqlite:///{Path(folder, 'demo.db')}") as service,
     ):
-        if not run_demo(service.address, Console(), chosen):
+        try:
+            holds = run_demo(service.address, Console(), chosen)
+        except ModelUnavailable as error:
+            typer.echo(f"turnledger: the model does not answer: {error}", err=True)
+            raise typer.Exit(EXIT_FAILED) from None
+        if not holds:
             raise typer.Exit(EXIT_FAILED)
 
 

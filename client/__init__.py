@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from turnledger.client.aio import AsyncLedgerClient, AsyncRun
-from turnledger.client.errors import DeadlinePassed, ServiceFault, ServiceUnreachable, WindowMismatch
+from turnledger.client.errors import DeadlinePassed, MessageMismatch, ServiceFault, ServiceUnreachable, WindowMismatch
 from turnledger.client.models import (
     Appended,
     Envelope,
@@ -40,6 +40,7 @@ __all__ = [
     "LedgerClient",
     "LedgerMessage",
     "Message",
+    "MessageMismatch",
     "Record",
     "Refusal",
     "Run",

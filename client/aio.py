@@ -25,7 +25,7 @@ from turnledger.client.models import (
     item_of_wire,
 )
 from turnledger.client.options import CHANNEL_OPTIONS, TIMEOUT_SECONDS
-from turnledger.client.windows import Held, receive
+from turnledger.client.windows import Held, receive, receive_message
 from turnledger.v1 import (
     audit_service_pb2,
     audit_service_pb2_grpc,
@@ -93,7 +93,8 @@ class AsyncLedgerClient:
         ``policy`` is a policy model, a mapping or JSON text; None sends everything. ``messages`` are the
         provider's, or :class:`Message` where more is to be said of them.
         """
-        request = ledger_service_pb2.OpenRunRequest(
+        request = wire.wire_message(
+            ledger_service_pb2.OpenRunRequest,
             run_id=run_id,
             request_id=request_id or new_request_id(),
             format=format,
@@ -102,7 +103,7 @@ class AsyncLedgerClient:
             labels=dict(labels or {}),
             step_base=step_base,
             context_limit_tokens=context_limit_tokens,
-            envelope=envelope.to_wire() if envelope else None,
+            envelope=wire.envelope(envelope),
             messages=wire.new_messages(messages),
             imported=imported,
         )
@@ -119,8 +120,12 @@ class AsyncLedgerClient:
         """Runs, latest opened first, page by page."""
         token = ""
         while True:
-            request = audit_service_pb2.ListRunsRequest(
-                page_size=page_size, page_token=token, status=wire.status_value(status), labels=dict(labels or {})
+            request = wire.wire_message(
+                audit_service_pb2.ListRunsRequest,
+                page_size=page_size,
+                page_token=token,
+                status=wire.status_value(status),
+                labels=dict(labels or {}),
             )
             page = await self.call(self.audit_service.ListRuns, request)
             for run in page.runs:
@@ -148,12 +153,12 @@ class AsyncLedgerClient:
 class AsyncRun:
     """One run. Holds its last window, so that the service sends only what is new."""
 
-    def __init__(self, client: AsyncLedgerClient, run_id: str, version: int = 0) -> None:
+    def __init__(self, client: AsyncLedgerClient, run_id: str, version: int | None = None) -> None:
         self._client = client
         self._held: Held | None = None
         self.id = run_id
         self.version = version
-        """Version of the run's last fact as far as this client has seen; 0 for not yet."""
+        """Version of the run's last fact as far as this client has seen; None for not yet."""
 
     async def append(
         self,
@@ -165,7 +170,8 @@ class AsyncRun:
         request_id: str | None = None,
     ) -> Appended:
         """Appends messages, all or none. ``usage`` is that of the model's message among them."""
-        request = ledger_service_pb2.AppendRequest(
+        request = wire.wire_message(
+            ledger_service_pb2.AppendRequest,
             run_id=self.id,
             request_id=request_id or new_request_id(),
             expectation=wire.expectation(expected_version),
@@ -188,7 +194,8 @@ class AsyncRun:
 
         Raises a :class:`turnledger.domain.errors.NoWindow` where there is none.
         """
-        request = ledger_service_pb2.BuildWindowRequest(
+        request = wire.wire_message(
+            ledger_service_pb2.BuildWindowRequest,
             run_id=self.id,
             request_id=request_id or new_request_id(),
             expectation=wire.expectation(expected_version),
@@ -214,7 +221,8 @@ class AsyncRun:
         Raises a :class:`turnledger.domain.errors.NoWindow` where there is no window; the messages are
         appended all the same.
         """
-        request = ledger_service_pb2.StepRequest(
+        request = wire.wire_message(
+            ledger_service_pb2.StepRequest,
             run_id=self.id,
             request_id=request_id or new_request_id(),
             expectation=wire.expectation(expected_version),
@@ -236,7 +244,7 @@ class AsyncRun:
     async def _receive(self, message: window_pb2.Window) -> Held:
         if message.WhichOneof("content") != "elsewhere":
             return receive(message, self._held)
-        request = audit_service_pb2.ReplayWindowRequest(run_id=self.id, iteration=message.iteration)
+        request = wire.wire_message(audit_service_pb2.ReplayWindowRequest, run_id=self.id, iteration=message.iteration)
         items: list[Item] = []
         async for part in self._client.stream(self._client.audit_service.ReplayWindow, request):
             items += map(item_of_wire, part.items)
@@ -246,11 +254,12 @@ class AsyncRun:
         self, envelope: Envelope, *, expected_version: int | None = None, request_id: str | None = None
     ) -> bytes:
         """Sets what goes with the messages from the next window on; gives its commitment."""
-        request = ledger_service_pb2.SetEnvelopeRequest(
+        request = wire.wire_message(
+            ledger_service_pb2.SetEnvelopeRequest,
             run_id=self.id,
             request_id=request_id or new_request_id(),
             expectation=wire.expectation(expected_version),
-            envelope=envelope.to_wire(),
+            envelope=wire.envelope(envelope),
         )
         answer = await self._client.call(self._client.ledger_service.SetEnvelope, request)
         self.version = answer.version
@@ -266,7 +275,8 @@ class AsyncRun:
         request_id: str | None = None,
     ) -> ReportedUsage:
         """Reports the usage of a call apart from its reply."""
-        request = ledger_service_pb2.ReportUsageRequest(
+        request = wire.wire_message(
+            ledger_service_pb2.ReportUsageRequest,
             run_id=self.id,
             request_id=request_id or new_request_id(),
             expectation=wire.expectation(expected_version),
@@ -286,7 +296,8 @@ class AsyncRun:
         request_id: str | None = None,
     ) -> None:
         """Says that the run waits on open calls: provider's call ids, or (message id, index)."""
-        request = ledger_service_pb2.PauseRunRequest(
+        request = wire.wire_message(
+            ledger_service_pb2.PauseRunRequest,
             run_id=self.id,
             request_id=request_id or new_request_id(),
             expectation=wire.expectation(expected_version),
@@ -297,7 +308,8 @@ class AsyncRun:
 
     async def resume(self, *, expected_version: int | None = None, request_id: str | None = None) -> None:
         """Says that the run waits no longer."""
-        request = ledger_service_pb2.ResumeRunRequest(
+        request = wire.wire_message(
+            ledger_service_pb2.ResumeRunRequest,
             run_id=self.id,
             request_id=request_id or new_request_id(),
             expectation=wire.expectation(expected_version),
@@ -313,7 +325,8 @@ class AsyncRun:
         request_id: str | None = None,
     ) -> None:
         """Gives up an open call: a provider's call id, or (message id, index)."""
-        request = ledger_service_pb2.AbandonToolCallRequest(
+        request = wire.wire_message(
+            ledger_service_pb2.AbandonToolCallRequest,
             run_id=self.id,
             request_id=request_id or new_request_id(),
             expectation=wire.expectation(expected_version),
@@ -331,7 +344,8 @@ class AsyncRun:
         request_id: str | None = None,
     ) -> None:
         """Ends the run for good: ``finished``, ``failed`` or ``cancelled``."""
-        request = ledger_service_pb2.CloseRunRequest(
+        request = wire.wire_message(
+            ledger_service_pb2.CloseRunRequest,
             run_id=self.id,
             request_id=request_id or new_request_id(),
             expectation=wire.expectation(expected_version),
@@ -342,23 +356,29 @@ class AsyncRun:
 
     async def get(self) -> RunDetails:
         """Where the run stands."""
-        request = ledger_service_pb2.GetRunRequest(run_id=self.id)
+        request = wire.wire_message(ledger_service_pb2.GetRunRequest, run_id=self.id)
         answer = await self._client.call(self._client.ledger_service.GetRun, request)
         self.version = answer.run.version
         return RunDetails.of_wire(answer)
 
     async def messages(self, message_ids: Sequence[str]) -> list[LedgerMessage]:
-        """Messages by id, byte for byte, whether they are still in a window or not."""
+        """Messages by id, byte for byte, whether they are still in a window or not.
+
+        Raises :class:`MessageMismatch` for one whose bytes were changed in the store.
+        """
         found: list[LedgerMessage] = []
+        message_ids = wire.message_ids(message_ids)
         while len(found) < len(message_ids):
-            request = audit_service_pb2.GetMessagesRequest(run_id=self.id, message_ids=message_ids[len(found) :])
+            request = wire.wire_message(
+                audit_service_pb2.GetMessagesRequest, run_id=self.id, message_ids=message_ids[len(found) :]
+            )
             answer = await self._client.call(self._client.audit_service.GetMessages, request)
-            found += map(LedgerMessage.of_wire, answer.messages)
+            found += map(receive_message, answer.messages)
         return found
 
     async def replay(self, iteration: int = 0) -> Window:
         """One iteration as it was sent, byte for byte, its digest checked; 0: the last."""
-        request = audit_service_pb2.ReplayWindowRequest(run_id=self.id, iteration=iteration)
+        request = wire.wire_message(audit_service_pb2.ReplayWindowRequest, run_id=self.id, iteration=iteration)
         parts: list[Any] = []
         async for part in self._client.stream(self._client.audit_service.ReplayWindow, request):
             parts.append(part)
@@ -366,7 +386,9 @@ class AsyncRun:
 
     async def replay_all(self, first: int = 0, last: int = 0) -> AsyncIterator[Window]:
         """Iterations as they were sent, in order; 0: from the first, to the last."""
-        request = audit_service_pb2.ReplayRunRequest(run_id=self.id, from_iteration=first, to_iteration=last)
+        request = wire.wire_message(
+            audit_service_pb2.ReplayRunRequest, run_id=self.id, from_iteration=first, to_iteration=last
+        )
         parts: list[Any] = []
         async for answer in self._client.stream(self._client.audit_service.ReplayRun, request):
             if parts and answer.part.HasField("window"):
@@ -378,8 +400,12 @@ class AsyncRun:
 
     async def ledger(self, first: int = 0, last: int = 0, *, bodies: bool = True) -> AsyncIterator[Fact]:
         """The facts of the run in order; 0: from the first, to the last."""
-        request = audit_service_pb2.ReadLedgerRequest(
-            run_id=self.id, from_version=first, to_version=last, omit_bodies=not bodies
+        request = wire.wire_message(
+            audit_service_pb2.ReadLedgerRequest,
+            run_id=self.id,
+            from_version=first,
+            to_version=last,
+            omit_bodies=not bodies,
         )
         async for fact in self._client.stream(self._client.audit_service.ReadLedger, request):
             yield Fact.of_wire(fact)

@@ -5,6 +5,7 @@
     TurnledgerError                 turnledger.domain.errors draws the rest of the tree
     ├── ServiceFault                a fault of the service; has an id to report
     ├── WindowMismatch              a window does not have the digest it came with
+    ├── MessageMismatch             a message does not have the commitment it came with
     └── Unavailable
         ├── ServiceUnreachable      no connection, or it broke
         └── DeadlinePassed          no answer in time
@@ -47,6 +48,15 @@ class WindowMismatch(TurnledgerError):
     iteration: int
 
     template = "window {iteration} of run {run_id} does not have the digest it came with"
+
+
+@dataclass(eq=False)
+class MessageMismatch(TurnledgerError):
+    """The bytes of a message are not those that its commitment was made of: they were changed since."""
+
+    message_id: str
+
+    template = "message {message_id} is not what it was when it was appended"
 
 
 class ServiceUnreachable(Unavailable):

@@ -13,9 +13,11 @@ from pydantic import BaseModel, ConfigDict
 
 from turnledger.domain.digests import ItemKind
 from turnledger.domain.envelopes import Envelope as StoredEnvelope
-from turnledger.domain.jsonbytes import dump, parse
+from turnledger.domain.errors import FieldInvalid, shown
+from turnledger.domain.jsonbytes import bytes_text, dump, parse
 from turnledger.v1 import run_pb2, window_pb2
 
+_FROZEN = ConfigDict(frozen=True, ser_json_bytes="base64")
 SourceName = Literal["person", "model", "tool", "injected"]
 
 
@@ -61,10 +63,10 @@ class Envelope:
     def to_wire(self) -> run_pb2.Envelope:
         """The message of the contract."""
         return run_pb2.Envelope(
-            system=json_bytes(self.system) if self.system is not None else None,
-            tools=json_bytes(self.tools) if self.tools is not None else None,
+            system=json_bytes(self.system, "envelope.system") if self.system is not None else None,
+            tools=json_bytes(self.tools, "envelope.tools") if self.tools is not None else None,
             model=self.model.encode() if self.model is not None else None,
-            parameters=json_bytes(self.parameters) if self.parameters is not None else None,
+            parameters=json_bytes(self.parameters, "envelope.parameters") if self.parameters is not None else None,
         )
 
 
@@ -78,11 +80,17 @@ def stored_envelope(message: run_pb2.Envelope) -> StoredEnvelope:
     )
 
 
-def json_bytes(value: Any) -> bytes:
-    """The JSON of a value: bytes as they are, model objects of SDKs by what was set of them."""
+def json_bytes(value: Any, field: str) -> bytes:
+    """The JSON of a value: bytes as they are, model objects of SDKs by what was set of them.
+
+    Raises :class:`FieldInvalid` for what JSON can't say (NaN, sets, times).
+    """
     if isinstance(value, bytes):
         return value
-    return dump(_plain(value))
+    try:
+        return dump(_plain(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise FieldInvalid(field, f"must be JSON ({error})", shown(value)) from error
 
 
 def _plain(value: Any) -> Any:
@@ -98,7 +106,7 @@ def _plain(value: Any) -> Any:
 class Item(BaseModel):
     """One message of a window."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = _FROZEN
 
     kind: str
     """``message``, ``treated``, ``summary``, ``notice``, ``closing-result``, ``placeholder`` or
@@ -122,7 +130,7 @@ class Item(BaseModel):
 class _FromWire(BaseModel):
     """A model whose fields are those of a message of the contract."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = _FROZEN
 
     @classmethod
     def of_wire(cls, message: ProtoMessage) -> Self:
@@ -137,6 +145,8 @@ def _field(message: ProtoMessage, name: str, annotation: Any) -> Any:
         return None
     if descriptor.enum_type is not None:
         return _word(descriptor.enum_type, value)
+    if isinstance(value, bytes) and annotation is str:
+        return bytes_text(value)
     if descriptor.message_type is None:
         return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str | bytes) else value
     if descriptor.message_type.full_name == "google.protobuf.Timestamp":
@@ -271,7 +281,7 @@ class Record(_FromWire):
 class Window(BaseModel):
     """What one model call is sent; its digest was checked."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = _FROZEN
 
     run_id: str
     iteration: int
@@ -326,8 +336,9 @@ class OpenToolCall(_FromWire):
 
     message_id: str
     index: int
-    call_id: bytes
-    tool_name: bytes
+    call_id: str
+    """The provider's."""
+    tool_name: str
     paused: bool
     abandoned: bool
 
@@ -394,7 +405,7 @@ class Fact(_FromWire):
 class Appended(BaseModel):
     """What an append did."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = _FROZEN
 
     version: int
     message_ids: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Windows from answers: whole ones and differences, and the check of their digest."""
+"""Windows and messages from answers, checked: windows by their digest, messages by their commitment."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from turnledger.client.errors import WindowMismatch
-from turnledger.client.models import Fault, Item, Record, Window, item_of_wire
+from turnledger.client.errors import MessageMismatch, WindowMismatch
+from turnledger.client.models import Fault, Item, LedgerMessage, Record, Window, item_of_wire
 from turnledger.domain.digests import ITEMS_START, commitment, common_prefix, item_key, items_next, window_digest
 from turnledger.domain.ids import authored_id
-from turnledger.v1 import window_pb2
+from turnledger.v1 import run_pb2, window_pb2
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,15 @@ def receive(message: window_pb2.Window, held: Held | None, streamed: Sequence[It
         faults=tuple(Fault.of_wire(fault) for fault in message.faults),
     )
     return Held(window, keys, hashes)
+
+
+def receive_message(message: run_pb2.LedgerMessage) -> LedgerMessage:
+    """The message of an answer. Raises :class:`MessageMismatch` where its bytes are not what was committed to."""
+    received = LedgerMessage.of_wire(message)
+    # Without its salt the content was destroyed, and the commitment is all that is left.
+    if received.salt and commitment(received.salt, received.body) != received.commitment:
+        raise MessageMismatch(received.id)
+    return received
 
 
 def _pairs(

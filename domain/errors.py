@@ -222,6 +222,9 @@ class RunClosed(RuleBroken):
 class NoWindow(TurnledgerError):
     """There is no window; the facts of the call are written."""
 
+    def __str__(self) -> str:
+        return f"{super().__str__()}. What the call appended is in the ledger all the same"
+
 
 @dataclass(eq=False)
 class RunPaused(RuleBroken, NoWindow):

@@ -7,6 +7,7 @@ needs is a fact about the agent (8.2).
 from __future__ import annotations
 
 import hashlib
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -44,12 +45,12 @@ class Policy(BaseModel):
         """The strategy's own options, defaults filled in."""
         return {k: v for k, v in self.model_dump(mode="json").items() if k not in self.own_fields}
 
-    @property
+    @cached_property
     def options_digest(self) -> bytes:
         """SHA-256 of the whole policy in canonical form."""
         return hashlib.sha256(canonical(self.model_dump(mode="json"))).digest()
 
-    @property
+    @cached_property
     def treatment_id(self) -> str:
         """Names what this policy makes of a message: word, version and options."""
         options = hashlib.sha256(canonical(self.options)).hexdigest()[:16]
@@ -130,7 +131,8 @@ def parse_policy(value: Any) -> Policy:
 
 
 def _policy_invalid(error: ValidationError) -> PolicyInvalid:
-    first = error.errors()[0]
+    # An option that is unknown is said first: it may be the one that seems to be missing, misspelt.
+    first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
     # The location starts with the tag of the union; a part of it may name a branch of a field's type.
     names = [str(part) for part in first["loc"][1:2]]
     rule = "is required" if first["type"] == "missing" else first["msg"]

@@ -20,6 +20,7 @@ from grpc_status import rpc_status
 from turnledger.domain.errors import ServiceBusy, StoreUnavailable, TurnledgerError, shown
 from turnledger.grpc.errors import internal_status, status_of
 from turnledger.grpc.limits import STREAM_THREADS, STREAMS_MAX
+from turnledger.v1 import error_reason_pb2
 
 log = structlog.get_logger("turnledger.grpc")
 Handler = Any
@@ -54,7 +55,7 @@ class CallInterceptor(grpc.ServerInterceptor):
         def call(request: Message, context: grpc.ServicerContext) -> Any:
             with _Call(method, request, context) as running:
                 running.check(self.stopping)
-                return behavior(request, context)
+                return running.answered(behavior(request, context))
 
         return call
 
@@ -85,9 +86,17 @@ class _Call:
         self._request = request
         self._context = context
         self._started = time.perf_counter()
+        self._outcome = "ok"
 
     def __enter__(self) -> _Call:
         return self
+
+    def answered(self, answer: Message) -> Message:
+        """The answer itself. One that says why there is no window is no error on the wire, but it is in the log."""
+        if "build_error" in answer.DESCRIPTOR.fields_by_name and answer.HasField("build_error"):
+            reason = error_reason_pb2.ErrorReason.Name(answer.build_error.reason)  # type: ignore[attr-defined]  # checked
+            self._outcome = reason.removeprefix("ERROR_REASON_")
+        return answer
 
     def check(self, stopping: Event) -> None:
         """Raises :class:`ServiceBusy` once the service is stopping."""
@@ -96,7 +105,7 @@ class _Call:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None or isinstance(error, GeneratorExit):
-            self._log("ok" if error is None else "cancelled")
+            self._log(self._outcome if error is None else "cancelled")
             return
         if isinstance(error, PersistenceError):
             self._log(StoreUnavailable.reason, store_error=shown(str(error)))

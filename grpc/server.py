@@ -101,7 +101,7 @@ def _bind(server: grpc.Server, listen: str) -> str:
     try:
         bound = server.add_insecure_port(listen)
     except RuntimeError as error:
-        raise FieldInvalid("listen", "must be an address of this machine that is free", shown(listen)) from error
+        raise FieldInvalid("listen", "must be an address of this machine that is not in use", shown(listen)) from error
     return f"{host}:{bound}"
 
 

@@ -45,6 +45,8 @@ from turnledger.ledger.recorder import (
     StaleHead,
 )
 
+APPLICATION_ID = int.from_bytes(b"tldg")
+"""Marks the file as ours (SQLite's pragma application_id)."""
 SCHEMA_VERSION = 1
 BUSY_SECONDS = 10.0
 BUSY_RETRY_SECONDS = 0.01
@@ -166,11 +168,21 @@ class SqliteRecorder(LedgerRecorder):
         with _store_errors(path):
             self._writer = self._connect()
             try:
+                self._check_owner()
                 _use_write_ahead_log(self._writer)
                 self._make_schema()
             except BaseException:
                 self._writer.close()
                 raise
+
+    def _check_owner(self) -> None:
+        """Before anything is written: a mistyped path may be another program's database."""
+        (version,) = self._writer.execute("PRAGMA user_version").fetchone()
+        (tables,) = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        # The owner last: whoever makes the schema just now sets all three at once.
+        (owner,) = self._writer.execute("PRAGMA application_id").fetchone()
+        if owner != APPLICATION_ID and (owner or version or tables):
+            raise OperationalError(f"another program's database, not a ledger: {self._path}")
 
     def _make_schema(self) -> None:
         with self._transaction() as connection:
@@ -181,6 +193,7 @@ class SqliteRecorder(LedgerRecorder):
                 raise OperationalError(f"schema version {found}; this release reads {SCHEMA_VERSION}: {self._path}")
             for statement in _SCHEMA.split(";"):
                 connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _connect(self) -> sqlite3.Connection:

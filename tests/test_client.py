@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -18,12 +19,22 @@ import pytest
 
 import turnledger.client
 from support.service import USER, reply, result, served, sqlite_store
-from turnledger.client import AsyncLedgerClient, DeadlinePassed, Envelope, LedgerClient, Run, ServiceUnreachable
+from turnledger.client import (
+    AsyncLedgerClient,
+    DeadlinePassed,
+    Envelope,
+    LedgerClient,
+    Message,
+    MessageMismatch,
+    Run,
+    ServiceUnreachable,
+)
 from turnledger.client.errors import WindowMismatch
-from turnledger.client.windows import receive
+from turnledger.client.windows import receive, receive_message
 from turnledger.domain import errors as err
 from turnledger.grpc import server
 from turnledger.ledger import answers
+from turnledger.v1 import audit_service_pb2
 from turnledger.v1 import ledger_service_pb2 as pb
 
 LONG = "one line of output\n" * 40 + "Error: it broke\n"
@@ -228,6 +239,78 @@ def test_usage_needs_a_reply_to_belong_to(client: LedgerClient) -> None:
         client.open_run(format="openai.chat").step([USER], usage={"prompt_tokens": 1})
 
 
+def test_usage_finds_its_reply_among_bytes_too(client: LedgerClient) -> None:
+    """A reply may be given as the bytes that the provider sent."""
+    run = client.open_run(format="openai.chat", messages=[USER])
+    run.step([json.dumps(reply()).encode(), result()], usage={"prompt_tokens": 7, "completion_tokens": 1})
+    assert run.get().run.input_tokens == 7
+
+
+@pytest.mark.parametrize(
+    ("field", "act"),
+    [
+        ("messages[0].body", lambda c, r: r.append([{"role": "user", "content": float("nan")}])),
+        ("messages[1].body", lambda c, r: r.append([USER, {"role": "user", "content": {1, 2}}])),
+        ("messages[0].source", lambda c, r: r.append([Message(USER, source="robot")])),
+        ("messages[0].answers_iteration", lambda c, r: r.append([Message(USER, answers_iteration=-1)])),
+        ("expectation.version", lambda c, r: r.append([USER], expected_version=-1)),
+        ("iteration", lambda c, r: r.replay(-1)),
+        ("from_iteration", lambda c, r: list(r.replay_all(-1))),
+        ("page_size", lambda c, r: list(c.list_runs(page_size=-1))),
+        ("labels", lambda c, r: c.open_run(format="openai.chat", labels={"a": 1})),
+        ("envelope", lambda c, r: r.set_envelope({"system": "x"})),
+        ("envelope.parameters", lambda c, r: r.set_envelope(Envelope(parameters={"top_p": float("inf")}))),
+        ("policy", lambda c, r: c.open_run(format="openai.chat", policy={"keep": {1}})),
+        ("usage", lambda c, r: r.report_usage({1, 2})),
+        ("message_ids", lambda c, r: r.messages(f"{r.id}/1")),
+        ("call.index", lambda c, r: r.abandon_tool_call((f"{r.id}/2", -1))),
+        ("reason", lambda c, r: r.close(reason="lone \ud800")),
+        ("principal", lambda c, r: LedgerClient(c.address, principal="Zoë\n")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_travel_is_refused_by_name(
+    client: LedgerClient, field: str, act: Callable[[LedgerClient, Run], object]
+) -> None:
+    """Before anything is sent, as the service would."""
+    run = client.open_run(format="openai.chat")
+    with pytest.raises(err.FieldInvalid) as raised:
+        act(client, run)
+    assert raised.value.field == field
+    assert run.get().run.version == 1
+
+
+def test_a_run_that_was_not_asked_after_is_at_any_version(client: LedgerClient) -> None:
+    """A handle knows no version before its first answer."""
+    handle = client.run(client.open_run(format="openai.chat").id)
+    assert handle.version is None
+    handle.append([USER], expected_version=handle.version)
+    handle.append([USER], expected_version=handle.version)
+    assert handle.version == 3
+
+
+def test_a_message_that_was_changed_is_not_handed_out(client: LedgerClient) -> None:
+    """Its commitment says so."""
+    run = client.open_run(format="openai.chat", messages=[USER])
+    request = audit_service_pb2.GetMessagesRequest(run_id=run.id, message_ids=[f"{run.id}/2"])
+    (message,) = client.call(client.audit_service.GetMessages, request).messages
+    assert receive_message(message).message == USER
+    message.body = message.body.replace(b"fail", b"pass")
+    with pytest.raises(MessageMismatch) as raised:
+        receive_message(message)
+    assert raised.value.message_id == f"{run.id}/2"
+
+
+def test_what_a_client_gives_can_be_written_as_json(client: LedgerClient) -> None:
+    """Windows, records and facts, bytes as base64; and read again."""
+    run = client.open_run(format="openai.chat", policy=POLICIES[2], messages=[USER, reply()])
+    window = run.step([result(content=LONG)])
+    for value in (window, window.records[0], run.get(), *run.ledger(), *run.messages([f"{run.id}/2"])):
+        text = value.model_dump_json()
+        assert json.loads(text)
+    assert json.loads(window.model_dump_json())["digest"] == base64.urlsafe_b64encode(window.digest).decode()
+
+
 def test_there_is_a_deadline() -> None:
     """No call waits for ever for one who takes the connection and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -326,6 +409,7 @@ def test_the_public_names_are_these() -> None:
         "LedgerClient",
         "LedgerMessage",
         "Message",
+        "MessageMismatch",
         "Record",
         "Refusal",
         "Run",

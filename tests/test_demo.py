@@ -42,6 +42,23 @@ def test_the_line_that_mattered_stands_out(shown: str) -> None:
     assert "FAILED tests/test_checkout.py::test_walk_in_pays_list_price" in " ".join(shown.split())
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--model", "m"], 2, "--base-url and --model are given together"),
+        (["--base-url", "127.0.0.1:1/v1", "--model", "m"], 2, "must start with https:// or http://"),
+        (["--base-url", "http://127.0.0.1:1/v1", "--model", "m"], 1, "turnledger: the model does not answer: "),
+    ],
+)
+def test_a_model_that_is_not_there_is_one_line(arguments: list[str], code: int, said: str) -> None:
+    """What to mend, and no traceback."""
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+    ended = subprocess.run([COMMAND, "demo", *arguments], capture_output=True, text=True, env=environment, timeout=60)
+    assert ended.returncode == code
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 @pytest.mark.parametrize(("seed", "verdict"), [(7, "1 failed"), (5, "86 passed")])
 def test_the_flaky_test_depends_on_the_order_alone(seed: int, verdict: str) -> None:
     """One seed, one verdict: the example's tools are real, and what they find can be found again."""

@@ -82,3 +82,13 @@ def test_an_unknown_option_is_refused_by_name() -> None:
     with pytest.raises(PolicyInvalid) as refused:
         parse_policy({"strategy": "sliding-window", "keep_recent_turns": 2, "keep_turns": 3})
     assert refused.value.field == "policy.keep_turns"
+    with pytest.raises(PolicyInvalid) as refused:
+        parse_policy({"strategy": "sliding-window", "keep_recent": 3})
+    assert refused.value.field == "policy.keep_recent"
+
+
+def test_text_that_is_no_json_is_shown() -> None:
+    """And not what the parser says in its place."""
+    with pytest.raises(PolicyInvalid) as refused:
+        parse_policy("compact-results")
+    assert (refused.value.field, refused.value.value) == ("policy", "compact-results")

@@ -23,7 +23,7 @@ from structlog.testing import capture_logs
 from support.service import USER, reply, result, sqlite_store
 from support.waiting import wait_until
 from turnledger.client import LedgerClient, ServiceFault
-from turnledger.domain.errors import ServiceBusy, StoreUnavailable
+from turnledger.domain.errors import NothingToAnswer, ServiceBusy, StoreUnavailable
 from turnledger.grpc import server
 from turnledger.grpc.limits import STREAMS_MAX
 from turnledger.ledger.stores import open_ledger
@@ -85,6 +85,8 @@ def test_logs_hold_no_content(tmp_path: Path) -> None:
         run.step([reply("c1", MARKER, MARKER), result("c1", MARKER)])
         with pytest.raises(Exception, match=MARKER):
             run.append([{"role": MARKER}])
+        with pytest.raises(NothingToAnswer):
+            run.step([{"role": "assistant", "content": MARKER}])
         run.close(reason=MARKER)
         _, logged = process.stop()
     assert MARKER not in json.dumps(logged)
@@ -93,6 +95,7 @@ def test_logs_hold_no_content(tmp_path: Path) -> None:
         ("OpenRun", "ok"),
         ("Step", "ok"),
         ("Append", "BODY_NOT_OF_FORMAT"),
+        ("Step", "NOTHING_TO_ANSWER"),
         ("CloseRun", "ok"),
     ]
     assert all(c["run_id"] == "quiet" and isinstance(c["duration_ms"], float) for c in calls)

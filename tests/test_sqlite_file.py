@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from turnledger.domain.events import Body
 from turnledger.domain.ids import originator_id
 from turnledger.ledger.encoding import Row
 from turnledger.ledger.recorder import Commit, StaleHead
-from turnledger.ledger.sqlite import SCHEMA_VERSION, SqliteFactory, SqliteRecorder
+from turnledger.ledger.sqlite import APPLICATION_ID, SCHEMA_VERSION, SqliteFactory, SqliteRecorder
 from turnledger.ledger.stores import open_ledger
 
 LEDGER_ID = originator_id(RUN, "ledger")
@@ -238,6 +239,7 @@ def test_a_schema_from_the_future_is_refused(path: Path) -> None:
     later = SCHEMA_VERSION + 1
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE of_the_future (x)")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {later}")
     with pytest.raises(
         OperationalError, match=rf"schema version {later}; this release reads {SCHEMA_VERSION}: .*runs\.db"
@@ -247,6 +249,18 @@ def test_a_schema_from_the_future_is_refused(path: Path) -> None:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("of_the_future",)]
         assert connection.execute("PRAGMA user_version").fetchone() == (later,)
     assert open_files(path) == []
+
+
+@pytest.mark.parametrize("mark", ["CREATE TABLE users (name)", "PRAGMA user_version = 1", "PRAGMA application_id = 7"])
+def test_another_programs_database_is_refused(path: Path, mark: str) -> None:
+    """It is not written to: a mistyped path harms nobody."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(mark)
+        connection.commit()
+    before = path.read_bytes()
+    with pytest.raises(OperationalError, match=re.escape(f"another program's database, not a ledger: {path}")):
+        open_ledger(f"sqlite:///{path}")
+    assert path.read_bytes() == before
 
 
 def test_what_is_no_database_is_refused(path: Path) -> None:

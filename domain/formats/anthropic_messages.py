@@ -30,6 +30,10 @@ class AnthropicMessages:
         role_name = value.get("role")
         if role_name not in ("user", "assistant"):
             raise NotOfFormat("role", "must be user or assistant (a system prompt goes into the envelope)", role_name)
+        if value.get("type") == "message":
+            raise NotOfFormat("type", "must be absent: of a response, only role and content are sent back", "message")
+        if value.get("tool_calls") is not None:
+            raise NotOfFormat("tool_calls", "must be absent: calls are blocks of type tool_use", value["tool_calls"])
         blocks = _blocks(value.get("content"))
         texts: list[str] = []
         calls: list[ReadCall] = []

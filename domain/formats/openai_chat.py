@@ -109,6 +109,9 @@ def _content_texts(content: Any) -> list[str]:
     for i, part in enumerate(content):
         if not isinstance(part, dict) or not isinstance(part.get("type"), str):
             raise NotOfFormat(f"content[{i}]", "must be an object with a type", part)
+        if part["type"] in ("tool_use", "tool_result"):
+            # Taken for content that is not known here, calls and results would pair with nothing.
+            raise NotOfFormat(f"content[{i}].type", "must be no block of anthropic.messages", part["type"])
         text = part.get(part["type"]) if part["type"] in ("text", "refusal") else ""
         if not isinstance(text, str):
             raise NotOfFormat(f"content[{i}].{part['type']}", "must be a string", text)

@@ -45,7 +45,7 @@ def run_demo(address: str, console: Console, model: ChatModel | None = None, *, 
         _sent(console, everything, compact)
         _line_that_mattered(console, everything, compact)
         checks = [_request_kept(console, everything, compact), _originals(console, compact), _replay(console, compact)]
-    _next(console, address)
+    _next(console)
     return all(checks)
 
 
@@ -88,7 +88,8 @@ def _pass(
 
     hunt = play(ledger, policy, model, report, run_id=run_id, keep_iteration=REPLAYED_ITERATION)
     if not any(visit.removed for visit in hunt.visits):
-        _say(console, "No message left the window of this run.", "dim")
+        done = "" if hunt.windows[-1].records else ", and none was rewritten"
+        _say(console, f"No message left the window of this run{done}.", "dim")
     return hunt
 
 
@@ -99,13 +100,18 @@ def _answer(console: Console, hunt: Hunt) -> None:
 
 def _sent(console: Console, everything: Hunt, compact: Hunt) -> None:
     _title(console, "what was sent")
-    table = _comparison("over the whole run")
+    table = _comparison("over the whole run", "change")
     hunts = (everything, compact)
     table.add_row("iterations", *(f"{len(hunt.visits)}" for hunt in hunts))
-    table.add_row("characters sent", *(f"{sum(visit.characters for visit in hunt.visits):,}" for hunt in hunts))
-    table.add_row("tokens reported", *(f"{sum(visit.prompt_tokens for visit in hunt.visits):,}" for hunt in hunts))
-    table.add_row("largest window", *(f"{max(visit.characters for visit in hunt.visits):,}" for hunt in hunts))
+    _compare(table, "characters sent", *(sum(visit.characters for visit in hunt.visits) for hunt in hunts))
+    _compare(table, "tokens reported", *(sum(visit.prompt_tokens for visit in hunt.visits) for hunt in hunts))
+    _compare(table, "largest window", *(max(visit.characters for visit in hunt.visits) for hunt in hunts))
     console.print(table)
+
+
+def _compare(table: Table, what: str, everything: int, compact: int) -> None:
+    change = f"{(compact - everything) / everything:+.0%}" if everything else "-"
+    table.add_row(what, f"{everything:,}", f"{compact:,}", change)
 
 
 @dataclass(frozen=True)
@@ -194,10 +200,10 @@ def _replay(console: Console, hunt: Hunt) -> bool:
     return _check(console, same_digest and same_bodies, text)
 
 
-def _next(console: Console, address: str) -> None:
+def _next(console: Console) -> None:
     _title(console, "what to try next")
     table = Table.grid(padding=(0, 3, 0, 0))
-    table.add_row("turnledger serve", f"a ledger of your own (this one was at {address})")
+    table.add_row("turnledger serve", "a ledger of your own (the one above has stopped)")
     table.add_row("README.md", "the same loop in a few lines, for your agent and your provider")
     table.add_row("examples/flaky_hunt/agent.py", "all that the agent above needs to know of the ledger")
     console.print(table)
@@ -228,7 +234,7 @@ def _place(hunt: Hunt, line: str) -> _Place | None:
 def _changes(visit: Visit) -> str:
     parts = []
     if visit.rewritten:
-        parts.append(f"rewritten {', '.join(_number(id_) for id_ in visit.rewritten)}")
+        parts.append(f"rewritten {', '.join(sorted((_number(id_) for id_ in visit.rewritten), key=int))}")
     if visit.removed:
         parts.append(f"left {', '.join(_span(first, last) for first, last in visit.removed)}")
     reasons: dict[str, list[str]] = {}
@@ -282,8 +288,8 @@ def _check(console: Console, holds: bool, text: str) -> bool:
     return holds
 
 
-def _comparison(title: str) -> Table:
-    table = Table(title, "none", "compact-results", box=None, header_style="bold", padding=(0, 3, 0, 0))
+def _comparison(title: str, *more: str) -> Table:
+    table = Table(title, "none", "compact-results", *more, box=None, header_style="bold", padding=(0, 3, 0, 0))
     for column in table.columns[1:]:
         column.justify = "right"
     return table

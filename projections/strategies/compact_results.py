@@ -21,9 +21,10 @@ class CompactResultsStrategy:
     def __init__(self, policy: CompactResults) -> None:
         self._keep_raw = policy.keep_raw
         try:
-            self._signal = re2.compile(policy.signal or DEFAULT_SIGNAL)
+            self._signal = re2.compile(policy.signal or DEFAULT_SIGNAL, _options())
         except re2.error as error:
-            raise PolicyInvalid("policy.signal", f"must be an RE2 pattern: {error}", shown(policy.signal)) from error
+            said = str(error.args[0], "utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
+            raise PolicyInvalid("policy.signal", f"must be an RE2 pattern: {said}", shown(policy.signal)) from error
 
     def decide(self, view: View) -> Decision:
         """Rewrites every result that neither the keep depth nor a rule keeps raw."""
@@ -47,14 +48,36 @@ class CompactResultsStrategy:
     def line(self, text: str, message_id: str) -> str:
         """The line that stands for a result: how much was left out, where it is kept, and the signal."""
         lines = _lines(text)
-        signal = next((line for line in lines if self._signal.search(_searchable(line))), None)
-        if signal is None:
-            kept = text[:HEAD_CHARACTERS_MAX]
-            left_out = len(lines) - len(_lines(kept))
+        for line in lines:
+            if found := self._signal.search(_searchable(line)):
+                whole, kept = line.strip(), _around(line, *found.span())
+                break
         else:
-            kept = signal.strip()[:SIGNAL_CHARACTERS_MAX]
-            left_out = len(lines) - 1
-        return f"[{left_out} {'line' if left_out == 1 else 'lines'} left out, kept as {message_id}] {kept}"
+            whole = text.strip()
+            kept = whole[:HEAD_CHARACTERS_MAX]
+        left_out = len(lines) - len(_lines(kept))
+        said = f"{left_out} {'line' if left_out == 1 else 'lines'}"
+        if len(kept) < len(whole) and len(_lines(whole)) <= len(_lines(kept)):
+            # Some of what is kept of a line is all that the model sees of it, and it must not take it for the whole.
+            said = f"{said} and part of this one" if left_out else "part of this line"
+        return f"[{said} left out, kept as {message_id}] {kept}"
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    # The engine would write a bad pattern to standard error as well.
+    options.log_errors = False
+    return options
+
+
+def _around(line: str, start: int, end: int) -> str:
+    """As much of a line as is kept, from its beginning if that holds the match."""
+    indent = len(line) - len(line.lstrip())
+    whole, end = line.strip(), end - indent
+    if end <= SIGNAL_CHARACTERS_MAX:
+        return whole[:SIGNAL_CHARACTERS_MAX]
+    first = max(0, min(start - indent, end - SIGNAL_CHARACTERS_MAX))
+    return whole[first : first + SIGNAL_CHARACTERS_MAX]
 
 
 def _lines(text: str) -> list[str]:

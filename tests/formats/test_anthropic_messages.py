@@ -169,6 +169,16 @@ def test_no_reply_id_is_read() -> None:
 
 _BLOCKS = "must be a string or a list of blocks"
 REFUSED = {
+    "whole-response": (
+        {"id": "msg_1", "type": "message", "role": "assistant", "content": [], "stop_reason": "end_turn"},
+        "type",
+        "must be absent: of a response, only role and content are sent back",
+    ),
+    "calls-of-openai": (
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "a"}]},
+        "tool_calls",
+        "must be absent: calls are blocks of type tool_use",
+    ),
     "string": ("hi", "", "must be an object"),
     "no-role": ({"content": "hi"}, "role", "must be user or assistant (a system prompt goes into the envelope)"),
     "system": (

@@ -176,6 +176,11 @@ REFUSED = {
     "part-string": ({"role": "user", "content": ["hi"]}, "content[0]", "must be an object with a type"),
     "part-untyped": ({"role": "user", "content": [{"text": "hi"}]}, "content[0]", "must be an object with a type"),
     "part-text": ({"role": "user", "content": [IMAGE, {"type": "text"}]}, "content[1].text", "must be a string"),
+    "block-of-anthropic": (
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "ok"}]},
+        "content[0].type",
+        "must be no block of anthropic.messages",
+    ),
     "function-call": (
         {"role": "assistant", "content": None, "function_call": {"name": "read"}},
         "function_call",

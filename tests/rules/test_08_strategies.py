@@ -374,7 +374,7 @@ def test_8_6_a_message_is_rewritten_as_a_whole() -> None:
     second = story.step(*blocks.exchange("e", text=LONG), blocks.reply("seen"), on)
     assert second.record.rewritten == ((4, 4),)
     texts = [block["content"] for block in second.text("4")]
-    assert texts == ["[0 lines left out, kept as r/4] " + LONG[:80]] * 3
+    assert texts == ["[part of this line left out, kept as r/4] " + LONG[:80]] * 3
 
 
 def test_8_6_a_rewrite_keeps_everything_but_the_text() -> None:
@@ -385,13 +385,13 @@ def test_8_6_a_rewrite_keeps_everything_but_the_text() -> None:
     body = {"role": "user", "content": [result, picture, beside], "extra": [1.5, None]}
     story = Story(compact(keep_raw=0), blocks.user("the task"), blocks.reply(None, call("a")), said(body), form=blocks)
     sent = story.step(blocks.reply("seen"), blocks.user("on", source=Source.INJECTED))
-    short = {**result, "content": "[0 lines left out, kept as r/4] " + LONG[:80]}
+    short = {**result, "content": "[part of this line left out, kept as r/4] " + LONG[:80]}
     assert sent.bodies[2] == {**body, "content": [short, picture, beside]}
 
     tool = {"role": "tool", "tool_call_id": "a", "name": "look", "content": [{"type": "text", "text": LONG}]}
     story = Story(compact(keep_raw=0), chat.user("the task"), chat.reply(None, call("a")), said(tool))
     sent = story.step(chat.reply("seen"), ON)
-    assert sent.bodies[2] == {**tool, "content": "[0 lines left out, kept as r/4] " + LONG[:80]}
+    assert sent.bodies[2] == {**tool, "content": "[part of this line left out, kept as r/4] " + LONG[:80]}
 
 
 def test_8_6_pinned_and_paused_results_refuse_by_their_reasons() -> None:
@@ -432,13 +432,26 @@ def test_8_6_a_signal_is_at_most_200_code_points() -> None:
     line = "error " + "é🙂" * 97
     assert len(line) == 200
     assert _line(f"  {line}\n{LONG}") == f"[1 line left out, kept as r/4] {line}"
-    assert _line(f"  {line}x\n{LONG}") == f"[1 line left out, kept as r/4] {line}"
+    assert _line(f"  {line}x\n{LONG}") == f"[1 line and part of this one left out, kept as r/4] {line}"
+
+
+def test_8_6_a_signal_far_into_its_line_is_kept() -> None:
+    """Of a long line what is kept holds the match, though not the beginning of the line."""
+    line = "  " + "é" * 300 + "an error: 17" + "y" * 50
+    (kept,) = [_line(line).removeprefix("[part of this line left out, kept as r/4] ")]
+    assert len(kept) == 200
+    assert kept == "é" * 192 + "an error"
+    wide = "x" * 10 + "error" + "z" * 300
+    assert (
+        _line(wide, signal="error.*").removeprefix("[part of this line left out, kept as r/4] ") == "error" + "z" * 195
+    )
 
 
 def test_8_6_else_the_first_80_code_points_are_kept() -> None:
-    """As they are; a line of which a part is kept is not left out."""
+    """Of the text without the blanks around it; a line of which a part is kept is not left out, and that is said."""
+    assert _line("\n\n   \nabc\n" + LONG) == "[3 lines and part of this one left out, kept as r/4] abc\n" + LONG[:76]
     head = "é🙂" * 40
-    assert _line(f"{head}x" + LONG) == f"[0 lines left out, kept as r/4] {head}"
+    assert _line(f"{head}x" + LONG) == f"[part of this line left out, kept as r/4] {head}"
     text = "one\n" + "two " * 19 + "\nthree\n" + LONG
     assert _line(text) == "[2 lines left out, kept as r/4] one\n" + "two " * 19
 
@@ -454,14 +467,16 @@ def test_8_6_a_users_pattern_finds_the_signal() -> None:
     text = f"{LONG}\nresult: 1\nResult: 2\r\nResult: 3"
     assert _line(text, signal=r"^Result: \d$") == "[3 lines left out, kept as r/4] Result: 2"
     assert _line(text, signal=r"(?i)^result") == "[3 lines left out, kept as r/4] result: 1"
-    assert _line("an error\n" + LONG, signal="never") == "[0 lines left out, kept as r/4] an error\n" + LONG[:71]
+    assert (
+        _line("an error\n" + LONG, signal="never") == "[part of this line left out, kept as r/4] an error\n" + LONG[:71]
+    )
 
 
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|aa)+$", r"^(([a-z])+.)+[A-Z]([a-z])+$", r"(.*)*,(.*)*,x"])
 def test_8_6_a_users_pattern_runs_in_linear_time(pattern: str) -> None:
     """Patterns that take other engines for ever on a text that almost matches."""
     text = "a" * 50_000 + "!"
-    assert _line(text, signal=pattern) == "[0 lines left out, kept as r/4] " + "a" * 80
+    assert _line(text, signal=pattern) == "[part of this line left out, kept as r/4] " + "a" * 80
 
 
 def test_8_6_text_that_is_no_utf_8_is_searched_as_well() -> None:
@@ -475,7 +490,7 @@ def test_8_6_text_that_is_no_utf_8_is_searched_as_well() -> None:
 @pytest.mark.parametrize("longer", [0, 1])
 def test_8_6_what_would_not_be_smaller_is_left_raw(longer: int) -> None:
     """Fewer code points, or nothing; equal is not fewer."""
-    rewritten = "[0 lines left out, kept as r/4] " + "x" * 80
+    rewritten = "[part of this line left out, kept as r/4] " + "x" * 80
     sent = _compacted("x" * (len(rewritten) + longer))
     assert sent.kinds[2] == ("treated" if longer else "message")
     assert sent.record.rewritten == (((4, 4),) if longer else ())
@@ -500,7 +515,7 @@ def test_8_6_smaller_is_decided_for_the_message_as_a_whole() -> None:
     story.append(blocks.results(("a", LONG), ("b", "ok")))
     sent = story.step(blocks.reply("seen"), blocks.user("on", source=Source.INJECTED))
     assert [block["content"] for block in sent.text("4")] == [
-        "[0 lines left out, kept as r/4] " + LONG[:80],
+        "[part of this line left out, kept as r/4] " + LONG[:80],
         "[0 lines left out, kept as r/4] ok",
     ]
 
