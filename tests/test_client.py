@@ -6,10 +6,8 @@ import asyncio
 import base64
 import json
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ import openai
 import pytest
 
 import turnledger.client
+from support.provider import Provider, providing
 from support.service import USER, reply, result, served, sqlite_store
 from turnledger.client import (
     AsyncLedgerClient,
@@ -125,57 +124,16 @@ def test_any_content_comes_back(client: LedgerClient) -> None:
     assert [m.body for m in run.messages([item.id for item in window.items])] == bodies
 
 
-class _Provider(BaseHTTPRequestHandler):
-    """Answers like the OpenAI and the Anthropic API, and keeps what it was sent."""
-
-    received: list[dict[str, Any]]
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.received.append(body)
-        is_openai = self.path.endswith("/chat/completions")
-        answer = json.dumps(_openai_answer() if is_openai else _anthropic_answer()).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *args: Any) -> None:
-        """Nothing on the test's screen."""
-
-
-def _openai_answer() -> dict[str, Any]:
-    usage = {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25}
-    choice = {"index": 0, "finish_reason": "tool_calls", "message": {**reply("call_9"), "refusal": None}}
-    return {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
-
-
-def _anthropic_answer() -> dict[str, Any]:
-    content = [{"type": "tool_use", "id": "toolu_9", "name": "run_tests", "input": {"a": 1}}]
-    usage = {"input_tokens": 3, "cache_read_input_tokens": 17, "cache_creation_input_tokens": 0, "output_tokens": 5}
-    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "tool_use"}
-    return {**head, "stop_sequence": None, "content": content, "usage": usage}
-
-
 @pytest.fixture
-def provider() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A local provider, and what it was sent."""
-    received: list[dict[str, Any]] = []
-    handler = type("Handler", (_Provider,), {"received": received})
-    with HTTPServer(("127.0.0.1", 0), handler) as http:
-        thread = threading.Thread(target=http.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{http.server_port}", received
-        http.shutdown()
-        thread.join()
+def provider() -> Iterator[Provider]:
+    """A local provider that always calls a tool."""
+    with providing() as local:
+        yield local
 
 
-def test_the_openai_sdk_takes_and_gives_messages_as_they_are(
-    client: LedgerClient, provider: tuple[str, list[dict[str, Any]]]
-) -> None:
+def test_the_openai_sdk_takes_and_gives_messages_as_they_are(client: LedgerClient, provider: Provider) -> None:
     """``create(messages=window.messages)`` just works, and its reply and usage are appended as they come."""
-    url, received = provider
+    url, received = provider.url, provider.received
     run = client.open_run(format="openai.chat", policy={"strategy": "compact-results", "keep_raw": 0})
     with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as api:
         window = run.step([USER])
@@ -188,11 +146,9 @@ def test_the_openai_sdk_takes_and_gives_messages_as_they_are(
     assert run.get().run.input_tokens == 40
 
 
-def test_the_anthropic_sdk_takes_and_gives_messages_as_they_are(
-    client: LedgerClient, provider: tuple[str, list[dict[str, Any]]]
-) -> None:
+def test_the_anthropic_sdk_takes_and_gives_messages_as_they_are(client: LedgerClient, provider: Provider) -> None:
     """Likewise; what was read from the cache is input too."""
-    url, received = provider
+    url, received = provider.url, provider.received
     run = client.open_run(format="anthropic.messages", policy={"strategy": "sliding-window", "keep_recent_turns": 4})
     with anthropic.Anthropic(base_url=url, api_key="none", max_retries=0) as api:
         window = run.step([USER])
