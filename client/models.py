@@ -27,6 +27,8 @@ class Message:
 
     ``body`` is the provider's message: a mapping, a model object of the provider's SDK, or its JSON as
     bytes, which are kept as they are. A bare mapping or SDK object may be given in place of a ``Message``.
+    Of Anthropic's response it is ``{"role": "assistant", "content": response.content}``, which is what may be
+    sent back.
     """
 
     body: Any
