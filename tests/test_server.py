@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import grpc
 import pytest
@@ -21,13 +23,13 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from structlog.testing import capture_logs
 
 from support.service import USER, reply, result, sqlite_store
-from support.waiting import wait_until
+from support.waiting import SECONDS_MAX, wait_until
 from turnledger.client import LedgerClient, ServiceFault
 from turnledger.domain.errors import NothingToAnswer, ServiceBusy, StoreUnavailable
 from turnledger.grpc import server
 from turnledger.grpc.limits import STREAMS_MAX
+from turnledger.ledger.queries import Queries
 from turnledger.ledger.stores import open_ledger
-from turnledger.v1 import audit_service_pb2 as audit
 
 COMMAND = Path(sys.executable).with_name("turnledger")
 SERVICES = ("", "turnledger.v1.LedgerService", "turnledger.v1.AuditService")
@@ -140,21 +142,28 @@ def test_health_has_exit_codes() -> None:
     assert silent.returncode == 3
 
 
-def test_open_streams_are_limited_and_starve_no_call() -> None:
+def test_open_streams_are_limited_and_starve_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """One stream more than the limit gets a typed answer; calls go on meanwhile."""
-    with server.start() as service, LedgerClient(service.address, timeout=20) as client:
-        run = client.open_run(format="openai.chat", messages=[{"role": "user", "content": "x" * 3_000_000}] * 8)
-        request = audit.ReadLedgerRequest(run_id=run.id)
-        streams = []
+    released = Event()
+    read = Queries.facts
+
+    def held(*args: Any, **options: Any) -> Iterator[Any]:
+        facts = read(*args, **options)
+        yield next(facts)
+        assert released.wait(SECONDS_MAX)
+        yield from facts
+
+    monkeypatch.setattr(Queries, "facts", held)
+    with server.start() as service, LedgerClient(service.address, timeout=SECONDS_MAX) as client:
+        run = client.open_run(format="openai.chat", messages=[USER])
+        streams = [run.ledger() for _ in range(STREAMS_MAX)]
+        firsts = [next(stream) for stream in streams]
         with pytest.raises(ServiceBusy):
-            # What fits into the connection's buffers has ended on the service's side, so it may take a few more.
-            for _ in range(4 * STREAMS_MAX):
-                streams.append(client.stream(client.audit_service.ReadLedger, request))
-                next(streams[-1])
-        assert len(streams) > STREAMS_MAX
-        assert run.append([USER]).version == 10
-        for stream in streams:
-            stream.close()
+            next(run.ledger())
+        assert run.append([USER]).version == 3
+        released.set()
+        whole = [*run.ledger()][:2]
+        assert all([first, *stream] == whole for first, stream in zip(firsts, streams, strict=True))
 
 
 def test_a_stopping_service_takes_no_more() -> None:
