@@ -69,7 +69,6 @@ from turnledger.ledger.tokenizers import tokenizer_named
 from turnledger.ledger.writing import Unit, build_transaction
 from turnledger.projections.live import Live
 from turnledger.projections.visit import Visit
-from turnledger.projections.windows import NO_ITEMS, Items
 
 ATTEMPTS_MAX = 5
 REASON_BYTES_MAX = 4096
@@ -164,9 +163,8 @@ class Ledger(Application[str]):
             run = run.apply(envelope_set)
         appended, run = run.append(stamp, messages, _NO_LOOKUPS, imported=command.imported)
         live = Live().add(fact.message for fact in appended)
-        session = self._commit(None, Unit(run, [*facts, *appended], live=live), stamp, None)
-        slot.session = replace(session, items=NO_ITEMS)
-        return OpenAnswer(run.version, False, session.head, tuple(fact.message.version for fact in appended))
+        slot.session = self._commit(Unit(None, run, [*facts, *appended], live=live), stamp, None)
+        return OpenAnswer(run.version, False, slot.session.head, tuple(fact.message.version for fact in appended))
 
     def _opened_before(self, slot: Slot, key: str, command: c.OpenRun, policy: Policy) -> OpenAnswer:
         session = slot.session or self.loader.session(key)
@@ -200,9 +198,9 @@ class Ledger(Application[str]):
             "versions": [fact.message.version for fact in facts],
             "omissions": [[f.message.mark, f.message.version] for f in facts if f.message.mark],
         }
-        return Unit(after, facts, outcome=outcome, live=live)
+        return Unit(session, after, facts, outcome=outcome, live=live)
 
-    def _appended(self, session: Session, unit: Unit, replayed: bool) -> AppendAnswer:
+    def _appended(self, unit: Unit, replayed: bool) -> AppendAnswer:
         return AppendAnswer(
             unit.run.version, replayed, tuple(unit.outcome["versions"]), _omissions(unit.outcome["omissions"])
         )
@@ -219,9 +217,9 @@ class Ledger(Application[str]):
             after = run.apply(fact) if fact else run
             assert after.state.envelope is not None
             outcome = {"commitment": after.state.envelope.commitment}
-            return Unit(after, [fact] if fact else [], outcome=outcome, live=session.live)
+            return Unit(session, after, [fact] if fact else [], outcome=outcome, live=session.live)
 
-        def answer(session: Session, unit: Unit, replayed: bool) -> EnvelopeAnswer:
+        def answer(unit: Unit, replayed: bool) -> EnvelopeAnswer:
             return EnvelopeAnswer(unit.run.version, replayed or not unit.facts, unit.outcome["commitment"])
 
         return self._write(command, decide, answer, principal)
@@ -235,9 +233,9 @@ class Ledger(Application[str]):
             usage = read_usage(command.usage, "usage", run.format)
             fact = run.report_usage(stamp, command.iteration, usage, command.usage.raw)
             outcome = {"input": usage.input_tokens, "output": usage.output_tokens, "off": fact.usage_implausible}
-            return Unit(run.apply(fact), [fact], outcome=outcome, live=session.live)
+            return Unit(session, run.apply(fact), [fact], outcome=outcome, live=session.live)
 
-        def answer(session: Session, unit: Unit, replayed: bool) -> UsageAnswer:
+        def answer(unit: Unit, replayed: bool) -> UsageAnswer:
             said = unit.outcome
             return UsageAnswer(unit.run.version, replayed, Usage(said["input"], said["output"]), said["off"])
 
@@ -251,7 +249,7 @@ class Ledger(Application[str]):
         def decide(session: Session, stamp: Stamp) -> Unit:
             calls = [_open_call(session.run, ref, f"calls[{i}]") for i, ref in enumerate(command.calls)]
             fact = session.run.pause(stamp, calls, awaits_person=command.awaits_person)
-            return Unit(session.run.apply(fact), [fact], live=session.live)
+            return Unit(session, session.run.apply(fact), [fact], live=session.live)
 
         return self._write(command, decide, _written, principal)
 
@@ -260,7 +258,7 @@ class Ledger(Application[str]):
 
         def decide(session: Session, stamp: Stamp) -> Unit:
             fact = session.run.resume(stamp)
-            return Unit(session.run.apply(fact), [fact], live=session.live)
+            return Unit(session, session.run.apply(fact), [fact], live=session.live)
 
         return self._write(command, decide, _written, principal)
 
@@ -270,7 +268,7 @@ class Ledger(Application[str]):
 
         def decide(session: Session, stamp: Stamp) -> Unit:
             fact = session.run.abandon(stamp, _open_call(session.run, command.call, "call"), reason)
-            return Unit(session.run.apply(fact), [fact], live=session.live)
+            return Unit(session, session.run.apply(fact), [fact], live=session.live)
 
         return self._write(command, decide, _written, principal)
 
@@ -282,7 +280,7 @@ class Ledger(Application[str]):
 
         def decide(session: Session, stamp: Stamp) -> Unit:
             fact = session.run.close(stamp, command.status, reason)
-            return Unit(session.run.apply(fact), [fact], live=session.live)
+            return Unit(session, session.run.apply(fact), [fact], live=session.live)
 
         return self._write(command, decide, _written, principal)
 
@@ -292,10 +290,10 @@ class Ledger(Application[str]):
         """Builds the next window, or answers with one that was handed out."""
 
         def decide(session: Session, stamp: Stamp) -> Unit:
-            return self._build(session, Unit(session.run, live=session.live), command, command.iteration)
+            return self._build(Unit(session, session.run, live=session.live), command, command.iteration)
 
-        def answer(session: Session, unit: Unit, replayed: bool) -> AppendAnswer:
-            return self._windowed(session, unit, replayed, command.base)
+        def answer(unit: Unit, replayed: bool) -> AppendAnswer:
+            return self._windowed(unit, replayed, command.base)
 
         return self._write(command, decide, answer, principal)
 
@@ -306,14 +304,14 @@ class Ledger(Application[str]):
         def decide(session: Session, stamp: Stamp) -> Unit:
             session = self.loader.with_live(session)
             unit = self._append(session, stamp, messages, imported=command.imported)
-            return self._build(session, unit, command, None)
+            return self._build(unit, command, None)
 
-        def answer(session: Session, unit: Unit, replayed: bool) -> AppendAnswer:
-            return self._windowed(session, unit, replayed, command.base)
+        def answer(unit: Unit, replayed: bool) -> AppendAnswer:
+            return self._windowed(unit, replayed, command.base)
 
         return self._write(command, decide, answer, principal)
 
-    def _build(self, session: Session, unit: Unit, command: c.BuildWindow | c.Step, iteration: int | None) -> Unit:
+    def _build(self, unit: Unit, command: c.BuildWindow | c.Step, iteration: int | None) -> Unit:
         """The unit with a window; or, where nothing came since the last one, or an earlier one is asked for,
         the number of that."""
         unit.outcome.setdefault("versions", [])
@@ -330,10 +328,10 @@ class Ledger(Application[str]):
             return unit
         if state.status.is_closed:
             raise RunClosed(run.id, state.status.value)
-        session = self.loader.with_live(session)
+        assert unit.before is not None
+        unit.before = session = self.loader.with_live(unit.before)
         live = unit.live if unit.live is not None else session.live
         assert live is not None and session.items is not None
-        unit.previous = session.items
         known = {f.originator_version: f.body for f in unit.facts if f.body is not None}
         visit = Visit(
             run,
@@ -353,19 +351,19 @@ class Ledger(Application[str]):
         unit.while_paused = command.while_paused
         return unit
 
-    def _windowed(self, session: Session, unit: Unit, replayed: bool, base: c.Base | None) -> AppendAnswer:
+    def _windowed(self, unit: Unit, replayed: bool, base: c.Base | None) -> AppendAnswer:
         said = unit.outcome
         versions, omissions = tuple(said["versions"]), _omissions(said["omissions"])
         version = unit.run.version
         if "error" in said:
             error = error_of_outcome(said["error"])
             return AppendAnswer(version, replayed, versions, omissions, error=error)
-        window = self._window_answer(session, unit, said["iteration"], base)
+        window = self._window_answer(unit, said["iteration"], base)
         return AppendAnswer(version, replayed, versions, omissions, window)
 
-    def _window_answer(self, before: Session, unit: Unit, iteration: int, base: c.Base | None) -> WindowAnswer:
+    def _window_answer(self, unit: Unit, iteration: int, base: c.Base | None) -> WindowAnswer:
         run = unit.run
-        base_keys = self._base_keys(before.run, unit.previous or before.items, run, base)
+        base_keys = self._base_keys(unit, base)
         if unit.draft is None:
             recorded = self.loader.replay(run, iteration)
             return self.answerer.window(run, recorded, base, base_keys, known={}, is_replay=True)
@@ -377,13 +375,13 @@ class Ledger(Application[str]):
             run, Replayed(unit.window, draft.entries, {}), base, base_keys, known=known, is_replay=False
         )
 
-    def _base_keys(self, before: Run, held: Items | None, run: Run, base: c.Base | None) -> Sequence[bytes] | None:
+    def _base_keys(self, unit: Unit, base: c.Base | None) -> Sequence[bytes] | None:
         """The items of the window that the caller holds; None where we know no such window."""
+        run, before = unit.run, unit.before
         if base is None or not 1 <= base.iteration <= run.state.iteration:
             return None
-        state = before.state
-        if base.iteration == state.iteration and held is not None:
-            return held.keys if base.digest == state.window_digest else None
+        if before is not None and before.items is not None and base.iteration == before.run.state.iteration:
+            return before.items.keys if base.digest == before.run.state.window_digest else None
         recorded = self.loader.replay(run, base.iteration)
         if recorded.window.digest != base.digest:
             return None
@@ -395,7 +393,7 @@ class Ledger(Application[str]):
         self,
         command: Any,
         decide: Callable[[Session, Stamp], Unit],
-        answer: Callable[[Session, Unit, bool], Answer],
+        answer: Callable[[Unit, bool], Answer],
         principal: str | None,
     ) -> Answer:
         """Decides on the run as it is held, writes, and answers; again where another writer was faster."""
@@ -408,10 +406,10 @@ class Ledger(Application[str]):
                 try:
                     unit = self._decide(slot, session, command, decide, stamp)
                     if unit.facts or unit.draft:
-                        slot.session = self._commit(session, unit, stamp, command)
-                        return answer(session, unit, False)
-                    slot.session = session
-                    return self._first_answer(key, command, answer, stamp) or answer(session, unit, False)
+                        slot.session = self._commit(unit, stamp, command)
+                        return answer(unit, False)
+                    slot.session = unit.before
+                    return self._first_answer(key, command, answer, stamp) or answer(unit, False)
                 except StaleHead:
                     slot.session = None
                 except (RequestExists, TurnledgerError):
@@ -446,7 +444,7 @@ class Ledger(Application[str]):
                 raise StaleHead(held.run.key)
 
     def _first_answer(
-        self, key: str, command: Any, answer: Callable[[Session, Unit, bool], Answer], stamp: Stamp
+        self, key: str, command: Any, answer: Callable[[Unit, bool], Answer], stamp: Stamp
     ) -> Answer | None:
         """The first outcome of a request that is made again; None where it is new."""
         row = self.store.select_request(key, command.request_id) if command.request_id else None
@@ -455,15 +453,15 @@ class Ledger(Application[str]):
         outcome = first_outcome(row, command, command.run_id)
         session = self.loader.session(key)
         run = replace(session.run, state=replace(session.run.state, version=outcome["version"]))
-        return answer(session, Unit(run, outcome=outcome), True)
+        return answer(Unit(session, run, outcome=outcome), True)
 
-    def _commit(self, before: Session | None, unit: Unit, stamp: Stamp, command: Any) -> Session:
+    def _commit(self, unit: Unit, stamp: Stamp, command: Any) -> Session:
         """Writes a unit, or nothing."""
-        transaction = build_transaction(before, unit, stamp, cast("EventMapper", self.mapper))
+        transaction = build_transaction(unit, stamp, cast("EventMapper", self.mapper))
         outcome = {**unit.outcome, "version": unit.run.version}
         key = unit.run.key
         request = request_row(key, command, outcome, stamp.recorded_time) if command is not None else None
-        head = before.head if before else None
+        head = unit.before.head if unit.before else None
         # The rows as they were chained, straight to the recorder: the event store would encode the events again.
         self.store.insert_events(transaction.rows, commit=Commit(head, transaction.after.head, request))
         unit.window = transaction.window
@@ -508,7 +506,7 @@ def _uuid7() -> str:
     return str(uuid_utils.uuid7())
 
 
-def _written(session: Session, unit: Unit, replayed: bool) -> WriteAnswer:
+def _written(unit: Unit, replayed: bool) -> WriteAnswer:
     return WriteAnswer(unit.run.version, replayed)
 
 

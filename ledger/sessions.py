@@ -27,7 +27,10 @@ class Session:
     live: Live | None = None
     """The turns of the next window; None where no window was asked for yet."""
     items: Items | None = None
-    """The items of the last window, likewise."""
+    """The items of the last window, with the turns."""
+
+    def __post_init__(self) -> None:
+        assert (self.live is None) == (self.items is None)
 
 
 class Slot:

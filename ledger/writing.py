@@ -17,7 +17,7 @@ from turnledger.ledger.recorder import RunHead
 from turnledger.ledger.sessions import Session
 from turnledger.projections.live import Live
 from turnledger.projections.visit import Draft
-from turnledger.projections.windows import Items
+from turnledger.projections.windows import NO_ITEMS
 
 CHECKPOINT_FACTS = 256
 """Facts since the last window or checkpoint after which an append takes a checkpoint."""
@@ -27,6 +27,8 @@ CHECKPOINT_FACTS = 256
 class Unit:
     """What one use case writes, in one transaction."""
 
+    before: Session | None
+    """What it was decided on; None for an opening."""
     run: Run
     """After its facts."""
     facts: Sequence[e.RunEvent] = ()
@@ -38,8 +40,6 @@ class Unit:
     """With its messages, where the turns are held."""
     window: e.WindowBuilt | None = None
     """The event of the draft, once it is written."""
-    previous: Items | None = None
-    """The items of the window before, where they were read for the draft."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ class _Chain:
         return replace(row, chain=self.head)
 
 
-def build_transaction(before: Session | None, unit: Unit, stamp: Stamp, mapper: EventMapper) -> Transaction:
+def build_transaction(unit: Unit, stamp: Stamp, mapper: EventMapper) -> Transaction:
     """What is written for a unit: facts, window, treated texts and, where one is due, a checkpoint."""
-    run = unit.run
+    before, run = unit.before, unit.run
     ledger = _Chain(before.head.ledger_head if before else chain_start(run.id, LEDGER), mapper)
     windows = _Chain(before.head.windows_head if before else chain_start(run.id, WINDOWS), mapper)
     rows = [ledger.add(fact) for fact in unit.facts]
     anchor, checkpoints = (before.anchor, before.head.checkpoint_version) if before else (1, 0)
-    live, items = unit.live, before.items if before else None
+    live, items = unit.live, before.items if before else NO_ITEMS
     window = None
     if unit.draft is not None:
         window = _window_event(unit, unit.draft, stamp, ledger.head)

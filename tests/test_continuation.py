@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from itertools import count
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from support.runs import MENDED, NONE, RUN, budget, compact, sliding
 from support.varied import Worker, told
 from turnledger.domain import compositions
 from turnledger.domain import events as e
+from turnledger.domain.errors import NothingToAnswer
 from turnledger.domain.messages import MESSAGES_PER_APPEND_MAX
 from turnledger.domain.run import Run, project_run
 from turnledger.ledger import commands as c
@@ -234,22 +237,37 @@ def whole_store(ledger: Ledger) -> list[Any]:
 @pytest.mark.parametrize("name", EVERY_POLICY)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_run_continues_as_if_never_forgotten(name: str, form: Chat | Blocks, seed: int) -> None:
-    """A process that forgets all between two calls answers them, and stores what it stores, to the byte as one that
-    never does: facts, windows with composition and record, shorter forms, chains."""
-    noon = datetime(2026, 1, 2, 12, tzinfo=UTC)
-    with (
-        open_ledger("memory:", clock=lambda: noon) as remembering,
-        open_ledger("memory:", clock=lambda: noon) as forgetful,
-    ):
+    """A process that forgets all between two calls, and one that does so now and then, answer them, and store what
+    they store, to the byte as one that never does: facts, windows with composition and record, shorter forms, chains.
+    """
+    noon, moments = datetime(2026, 1, 2, 12, tzinfo=UTC), Random(seed)
+    with ExitStack() as stack:
+        remembering, forgetful, restarted = (
+            stack.enter_context(open_ledger("memory:", clock=lambda: noon)) for _ in range(3)
+        )
         worker = Worker(seed, form)
         opening = worker.opening(EVERY_POLICY[name])
-        for ledger in (remembering, forgetful):
+        for ledger in (remembering, forgetful, restarted):
             ledger.open_run(opening)
         for ask in worker.calls(60):
             forgetful.sessions.clear()
-            assert told(forgetful, ask) == told(remembering, ask)
-        assert whole_store(forgetful) == whole_store(remembering)
+            if moments.random() < 0.3:
+                restarted.sessions.clear()
+            assert told(forgetful, ask) == told(restarted, ask) == told(remembering, ask)
+        assert whole_store(forgetful) == whole_store(restarted) == whole_store(remembering)
         assert forgetful.loader.head(KEY).windows_version > 15
+
+
+def test_a_fresh_process_goes_on_from_a_step_without_a_window() -> None:
+    """What it read for the window that could not be built serves the next one."""
+    with open_ledger("memory:") as ledger:
+        open_run(ledger, sliding(6))
+        before = step(ledger, chat.user("a question"))
+        ledger.sessions.clear()
+        answer = ledger.step(c.Step(run_id=RUN, messages=(chat.reply("an answer"),)))
+        assert isinstance(answer.error, NothingToAnswer)
+        window = step(ledger, chat.user("another"))
+        assert window.records[0].unchanged_items == before.item_count
 
 
 @pytest.mark.usefixtures("fixed_salts")

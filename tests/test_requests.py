@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, cast
 
 import pytest
 
-from support.messages import chat
-from support.runs import NONE, RUN
+from support.messages import Blocks, Body, Chat, blocks, chat
+from support.runs import NONE, RUN, compact, sliding
+from support.varied import Worker, told
 from turnledger.domain.errors import FieldInvalid, RequestIdReused, RunClosed, VersionConflict
 from turnledger.domain.words import RunStatus
 from turnledger.ledger import commands as c
@@ -90,6 +93,51 @@ def test_an_id_is_free_again_after_a_day(ledger: Ledger, clock: Clock) -> None:
     ledger.close_run(c.CloseRun(run_id=RUN, status=RunStatus.FINISHED))
     with pytest.raises(RunClosed):
         ledger.append(_append())
+
+
+class Repeating:
+    """A ledger whose every call is made again at once, at times by a process that has just started."""
+
+    def __init__(self, ledger: Ledger, seed: int) -> None:
+        self._ledger = ledger
+        self._moments = Random(seed)
+        self._made = 0
+
+    def __getattr__(self, name: str) -> Callable[[Any], Any]:
+        def twice(command: Any) -> Any:
+            self._made += 1
+            asked = replace(command, request_id=f"request-{self._made}")
+            first = told(self._ledger, lambda ledger: getattr(ledger, name)(asked))
+            written = self._ledger.store.max_notification_id()
+            if self._moments.random() < 0.5:
+                self._ledger.sessions.clear()
+            second = told(self._ledger, lambda ledger: getattr(ledger, name)(asked))
+            assert _essence(second) == _essence(first)
+            assert self._ledger.store.max_notification_id() == written
+            return getattr(self._ledger, name)(asked)
+
+        return twice
+
+
+def _essence(said: tuple[Any, Any]) -> tuple[Any, ...]:
+    """An answer but for whether it is a repetition."""
+    answer, error = said
+    window = getattr(answer, "window", None)
+    names = ("version", "versions", "omissions", "commitment", "usage")
+    return (*(getattr(answer, n, None) for n in names), error, window and (window.window, window.whole))
+
+
+@pytest.mark.parametrize("form", [chat, blocks], ids=lambda form: form.format)
+@pytest.mark.parametrize("policy", [NONE, sliding(2, 1), compact(keep_raw=0)], ids=lambda policy: policy["strategy"])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
+def test_whatever_is_asked_can_be_asked_again(form: Chat | Blocks, policy: Body, seed: int) -> None:
+    """The same answer or the same error, and nothing is written."""
+    with open_ledger("memory:") as ledger:
+        worker, repeating = Worker(seed, form), Repeating(ledger, seed)
+        repeating.open_run(worker.opening(policy))
+        for ask in worker.calls(60):
+            told(cast("Ledger", repeating), ask)
+        assert ledger.loader.head(f"default/{RUN}").windows_version > 10
 
 
 LONE = "lone \ud800"
