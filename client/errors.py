@@ -6,6 +6,8 @@
     ├── ServiceFault                a fault of the service; has an id to report
     ├── WindowMismatch              a window does not have the digest it came with
     ├── MessageMismatch             a message does not have the commitment it came with
+    ├── ReasonUnknown               the service has a reason that this client does not know
+    │   └── BuildReasonUnknown      likewise, why there is no window; also a NoWindow
     └── Unavailable
         ├── ServiceUnreachable      no connection, or it broke
         └── DeadlinePassed          no answer in time
@@ -59,6 +61,21 @@ class MessageMismatch(TurnledgerError):
     template = "message {message_id} is not what it was when it was appended"
 
 
+@dataclass(eq=False)
+class ReasonUnknown(TurnledgerError):
+    """The service, or what stands before it, refuses for a reason that this client does not know: it is of another
+    release, or another one's."""
+
+    name: str
+    message: str
+
+    template = "{name}, a reason that this client does not know: {message}"
+
+
+class BuildReasonUnknown(ReasonUnknown, NoWindow):
+    """There is no window, for a reason that this client does not know; the facts of the call are written."""
+
+
 class ServiceUnreachable(Unavailable):
     """There is no connection to the service, or it broke."""
 
@@ -92,19 +109,25 @@ def error_of(call: grpc.RpcError, address: str, request_bytes: int) -> Turnledge
 
 def error_of_build(error: window_pb2.BuildError) -> NoWindow:
     """The typed error of a window that could not be built."""
-    reason = error_reason_pb2.ErrorReason.Name(error.reason).removeprefix("ERROR_REASON_")
-    typed = _typed(reason, dict(error.metadata), error.message)
-    assert isinstance(typed, NoWindow)
-    return typed
+    value = error_reason_pb2.ErrorReason.DESCRIPTOR.values_by_number.get(error.reason)
+    name = value.name.removeprefix("ERROR_REASON_") if value else str(error.reason)
+    cls = BY_REASON.get(name)
+    if cls is None or not issubclass(cls, NoWindow):
+        return BuildReasonUnknown(name, error.message)
+    return cls.from_metadata(dict(error.metadata))
 
 
 def _typed(reason: str, metadata: dict[str, str], message: str) -> TurnledgerError:
     cls = BY_REASON.get(reason)
     if cls is None:
-        return ServiceUnreachable(f"the service is newer than this client: {reason}: {message}")
+        return ReasonUnknown(reason, message)
     if issubclass(cls, Unavailable):
         return cls(message)
     return cls.from_metadata(metadata)
+
+
+_FINAL = frozenset((grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED))
+"""Codes that a service of another release or a proxy gives, and that no repetition changes."""
 
 
 def _untyped(call: grpc.RpcError, address: str, request_bytes: int) -> TurnledgerError:
@@ -115,4 +138,6 @@ def _untyped(call: grpc.RpcError, address: str, request_bytes: int) -> Turnledge
         return DeadlinePassed(f"no answer from {address} in time: {details}")
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and request_bytes > MESSAGE_BYTES_MAX:
         return LimitExceeded("request", MESSAGE_BYTES_MAX, request_bytes)
+    if code in _FINAL:
+        return ReasonUnknown(code.name, details)
     return ServiceUnreachable(f"{address}: {code.name}: {details}")

@@ -28,12 +28,12 @@ from turnledger.client import (
     Run,
     ServiceUnreachable,
 )
-from turnledger.client.errors import WindowMismatch
+from turnledger.client.errors import BuildReasonUnknown, ReasonUnknown, WindowMismatch, error_of_build
 from turnledger.client.windows import receive, receive_message
 from turnledger.domain import errors as err
 from turnledger.grpc import server
 from turnledger.ledger import answers
-from turnledger.v1 import audit_service_pb2
+from turnledger.v1 import audit_service_pb2, error_reason_pb2, window_pb2
 from turnledger.v1 import ledger_service_pb2 as pb
 
 LONG = "one line of output\n" * 40 + "Error: it broke\n"
@@ -187,6 +187,22 @@ def test_an_error_carries_data(client: LedgerClient) -> None:
     with pytest.raises(err.VersionConflict) as raised:
         run.append([USER], expected_version=9)
     assert (raised.value.run_id, raised.value.expected_version, raised.value.actual_version) == (run.id, 9, 1)
+
+
+def test_a_reason_of_another_release_is_an_error_of_its_own(client: LedgerClient) -> None:
+    """It is neither a crash nor something to try again."""
+    for reason in (9999, error_reason_pb2.ERROR_REASON_FIELD_INVALID):
+        built = error_of_build(window_pb2.BuildError(reason=reason, message="a summary is due"))
+        assert isinstance(built, BuildReasonUnknown)
+        assert isinstance(built, err.NoWindow)
+        assert "a summary is due. What the call appended is in the ledger" in str(built)
+    unknown = client._channel.unary_unary(
+        "/turnledger.v1.LedgerService/Invent",
+        request_serializer=pb.GetRunRequest.SerializeToString,
+        response_deserializer=pb.GetRunResponse.FromString,
+    )
+    with pytest.raises(ReasonUnknown, match="UNIMPLEMENTED"):
+        client.call(unknown, pb.GetRunRequest())
 
 
 def test_usage_needs_a_reply_to_belong_to(client: LedgerClient) -> None:
