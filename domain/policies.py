@@ -15,8 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from turnledger.domain.errors import PolicyInvalid, shown
 from turnledger.domain.jsonbytes import canonical, parse
 
-Turns = Annotated[int, Field(ge=1, strict=True)]
-Tokens = Annotated[int, Field(ge=1, strict=True)]
+WHOLE_NUMBER_MAX = 2**53
+"""What every reader of JSON takes for the same number."""
+Turns = Annotated[int, Field(ge=1, le=WHOLE_NUMBER_MAX, strict=True)]
+Tokens = Annotated[int, Field(ge=1, le=WHOLE_NUMBER_MAX, strict=True)]
+Count = Annotated[int, Field(ge=0, le=WHOLE_NUMBER_MAX, strict=True)]
 
 
 class Policy(BaseModel):
@@ -30,7 +33,7 @@ class Policy(BaseModel):
     strategy: str
     version: Literal[1] = 1
     """Version of the strategy; a run keeps the one it was opened with (8.3)."""
-    keep_last_tool_results: Annotated[int, Field(ge=0, strict=True)] | Literal[False] = 2
+    keep_last_tool_results: Count | Literal[False] = 2
     """How many latest tool results outside the recent turns may not leave; 0 or false: none (3.1)."""
     pin_by: Literal["tool", "tool-and-arguments"] = "tool"
     """What makes two results the same thing (3.5)."""
@@ -89,8 +92,8 @@ class CompactResults(Policy):
     """Rewrites older tool results in place to the one line that keeps their signal."""
 
     strategy: Literal["compact-results"] = "compact-results"
-    keep_last_tool_results: Annotated[int, Field(ge=0, strict=True)] | Literal[False] = 0
-    keep_raw: Annotated[int, Field(ge=0, strict=True)] = 1
+    keep_last_tool_results: Count | Literal[False] = 0
+    keep_raw: Count = 1
     """How many of the newest results stay as they are; what the model has not read always does."""
     signal: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
     """Pattern (RE2 syntax) of the line to keep; default: a line that speaks of an error or failure."""

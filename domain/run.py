@@ -241,7 +241,11 @@ class Run:
                 is_second = text_bytes(read.call_id) in made or lookups.has_call(text_bytes(read.call_id))
                 error = ResultDuplicate if is_second else ResultOrphan
                 mark = mark or (OmissionReason.LATE_RESULT if is_second else OmissionReason.ORPHAN_RESULT)
-            elif call.reply_version != calls[0].reply_version or (call.beside_content and reading.mixes_content):
+            elif (
+                call.reply_version != calls[0].reply_version
+                or reading.is_misordered
+                or (call.beside_content and reading.mixes_content)
+            ):
                 error = ResultsMixed
                 mark = mark or OmissionReason.ORPHAN_RESULT
             elif call.abandoned:

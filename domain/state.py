@@ -17,6 +17,8 @@ from turnledger.domain.words import RunStatus
 DROPPED_TOOLS_MAX = 5
 """One more than a notice names, so that it can say that there were more."""
 ENVELOPES_REMEMBERED_MAX = 64
+ABANDONED_REMEMBERED_MAX = 64
+"""Of calls that were given up and whose turns have left; a result for an older one counts as a second."""
 REPLIES_REMEMBERED_MAX = 4
 """A part of a reply is told by its id as long as not more replies with ids began since."""
 UNANSWERED_REMEMBERED_MAX = 64

@@ -126,7 +126,7 @@ class Ledger(Application[str]):
                     return self._open(slot, key, command, policy, messages, principal)
                 except StaleHead:
                     pass  # Another process opened it just now.
-            return self._opened_before(slot, key, command, policy)
+            return self._opened_before(slot, key, command, policy, messages)
 
     def _open(
         self,
@@ -166,11 +166,13 @@ class Ledger(Application[str]):
         slot.session = self._commit(Unit(None, run, [*facts, *appended], live=live), stamp, None)
         return OpenAnswer(run.version, False, slot.session.head, tuple(fact.message.version for fact in appended))
 
-    def _opened_before(self, slot: Slot, key: str, command: c.OpenRun, policy: Policy) -> OpenAnswer:
+    def _opened_before(
+        self, slot: Slot, key: str, command: c.OpenRun, policy: Policy, messages: list[NewMessage]
+    ) -> OpenAnswer:
         session = slot.session or self.loader.session(key)
         versions = message_versions(session.run.opening)
-        bodies = self.loader.bodies(key, LEDGER, range(2, 2 + len(versions) + session.run.opening.envelope))
-        check_same_opening(session.run, command, policy, bodies)
+        last = 1 + len(versions) + session.run.opening.envelope
+        check_same_opening(session.run, command, policy, messages, self.loader.facts(key, 2, last, bodies=True))
         return OpenAnswer(session.run.version, True, self.loader.head(key), versions)
 
     # Facts
@@ -405,7 +407,9 @@ class Ledger(Application[str]):
                 session = slot.session or self.loader.session(key)
                 try:
                     unit = self._decide(slot, session, command, decide, stamp)
-                    if unit.facts or unit.draft:
+                    # A window that is on record already is answered without a write; any other answer is kept.
+                    is_kept = command.request_id is not None and "iteration" not in unit.outcome
+                    if unit.facts or unit.draft or is_kept:
                         slot.session = self._commit(unit, stamp, command)
                         return answer(unit, False)
                     slot.session = unit.before

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from turnledger.domain import events as e
 from turnledger.domain.errors import FieldInvalid, LimitExceeded, PolicyInvalid, RunExists, shown
 from turnledger.domain.formats import format_named
-from turnledger.domain.policies import Policy, TokenBudget, parse_policy
-from turnledger.domain.run import Run
+from turnledger.domain.policies import WHOLE_NUMBER_MAX, Policy, TokenBudget, parse_policy
+from turnledger.domain.run import NewMessage, Run
+from turnledger.domain.words import Role
 from turnledger.ledger import commands as c
+from turnledger.ledger.encoding import Row
 from turnledger.ledger.parsing import check_envelope, check_limits, check_text
 from turnledger.ledger.tokenizers import check_tokenizer
 from turnledger.projections.strategies import strategy_of
@@ -29,8 +31,9 @@ def check_opening(command: c.OpenRun) -> Policy:
         check_tokenizer(command.tokenizer)
     elif isinstance(policy, TokenBudget) and policy.measure == "tokenizer":
         raise PolicyInvalid("policy.measure", "tokenizer needs a run with a tokenizer", "no tokenizer")
-    if command.context_limit_tokens is not None and command.context_limit_tokens < 1:
-        raise FieldInvalid("context_limit_tokens", "must be at least 1", str(command.context_limit_tokens))
+    limit = command.context_limit_tokens
+    if limit is not None and not 1 <= limit <= WHOLE_NUMBER_MAX:
+        raise FieldInvalid("context_limit_tokens", f"must be 1 to {WHOLE_NUMBER_MAX}", str(limit))
     _check_labels(command.labels)
     check_text(command.step_base, "step_base", STEP_BASE_BYTES_MAX)
     if command.envelope is not None:
@@ -45,10 +48,16 @@ def message_versions(opening: e.RunOpened) -> tuple[int, ...]:
     return tuple(range(first, first + opening.messages))
 
 
-def check_same_opening(run: Run, command: c.OpenRun, policy: Policy, bodies: Mapping[int, e.Body]) -> None:
+def check_same_opening(
+    run: Run,
+    command: c.OpenRun,
+    policy: Policy,
+    messages: Sequence[NewMessage],
+    facts: Sequence[tuple[Row, e.RunEvent]],
+) -> None:
     """Raises :class:`RunExists` naming the first field in which an opening differs from that of the run.
 
-    ``bodies`` are the contents that came with it; one that was destroyed can't differ.
+    ``facts`` are those that came with it; content that was destroyed can't differ.
     """
     opening = run.opening
     given = {
@@ -65,11 +74,22 @@ def check_same_opening(run: Run, command: c.OpenRun, policy: Policy, bodies: Map
     for name, value in given.items():
         if getattr(opening, name) != value:
             raise RunExists(run.id, name)
-    if command.envelope is not None and 2 in bodies and bodies[2].content != command.envelope.encode():
+    appended = [event for _, event in facts if isinstance(event, e.MessageAppended)]
+    envelopes = [event.body for _, event in facts if isinstance(event, e.EnvelopeSet)]
+    if command.envelope is not None and envelopes[0] and envelopes[0].content != command.envelope.encode():
         raise RunExists(run.id, "envelope")
-    for version, message in zip(message_versions(opening), command.messages, strict=True):
-        if version in bodies and bodies[version].content != message.body:
+    for fact, new in zip(appended, messages, strict=True):
+        if not _is_same_message(fact, new):
             raise RunExists(run.id, "messages")
+
+
+def _is_same_message(fact: e.MessageAppended, new: NewMessage) -> bool:
+    """Whether content and claims are those that the fact was made of."""
+    message = fact.message
+    reply_id = (new.reply_id or new.reading.reply_id) if new.reading.role is Role.MODEL else None
+    claims = (new.source or new.reading.source, new.request, new.stage_id, reply_id, new.usage, new.usage_raw)
+    recorded = (message.source, message.request, message.stage_id, message.reply_id, fact.usage, fact.usage_raw)
+    return claims == recorded and (fact.body is None or fact.body.content == new.body)
 
 
 def _check_labels(labels: Mapping[str, str]) -> None:

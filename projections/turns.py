@@ -35,9 +35,13 @@ class Turn:
         """A system or developer message inside the run."""
         return self.messages[0].role is Role.SYSTEM
 
+    def spans(self, version: int) -> bool:
+        """Whether the version lies between the turn's first message and its last."""
+        return self.first <= version <= self.last
+
     def holds(self, version: int) -> bool:
         """Whether the message is part of the turn."""
-        return self.first <= version <= self.last and any(m.version == version for m in self.messages)
+        return self.spans(version) and any(m.version == version for m in self.messages)
 
 
 Turns = tuple[Turn, ...]

@@ -16,12 +16,12 @@ from turnledger.domain.digests import ItemKind, window_digest
 from turnledger.domain.errors import CompactionUnmeasurable, NothingToAnswer, RunPaused, WindowInvalid
 from turnledger.domain.events import Body
 from turnledger.domain.ids import authored_id, message_id
-from turnledger.domain.jsonbytes import parse
+from turnledger.domain.jsonbytes import parse, parse_exact
 from turnledger.domain.messages import Message
 from turnledger.domain.policies import NonePolicy
 from turnledger.domain.records import Fault, Measurement, Mend, Pins, Record, Refusal, Span
 from turnledger.domain.run import Run
-from turnledger.domain.state import RunState
+from turnledger.domain.state import ABANDONED_REMEMBERED_MAX, PendingCall, RunState
 from turnledger.domain.words import MendKind, NotEngaged, Outcome, RefusalReason, Role, RunStatus
 from turnledger.projections import notices
 from turnledger.projections.arrange import Arrangement, Arranger, arrange_verbatim, ends_with_model
@@ -241,7 +241,11 @@ class Visit:
         )
         changes.state = replace(
             state,
-            omissions=tuple(o for o in state.omissions if o.version > removed[-1].last),
+            # What lies between the messages of a turn that stays is still told; it is why they stand as they do.
+            calls=_remembered(state.calls, kept),
+            omissions=tuple(
+                o for o in state.omissions if o.version > removed[-1].last or any(t.spans(o.version) for t in kept)
+            ),
         )
         changes.removed, changes.span = removed, span
 
@@ -290,7 +294,7 @@ class Visit:
     def _treat(self, message: Message, texts: Sequence[str]) -> tuple[TreatedForm, Body | None]:
         treatment = self._run.policy.treatment_id
         format = self._run.format
-        content = format.rewrite(parse(self._read_body(message.version)), texts)
+        content = format.rewrite(parse_exact(self._read_body(message.version)), texts)
         reading = format.read(parse(content))
         if reading.characters >= message.characters:
             return TreatedForm(treatment, None), None
@@ -468,6 +472,14 @@ class Visit:
             limit,
             tuple((turns[i].first, turns[i].last) for i in stand_down),
         )
+
+
+def _remembered(calls: tuple[PendingCall, ...], kept: Sequence[Turn]) -> tuple[PendingCall, ...]:
+    """The calls without those that were given up long ago and stand in no turn of the window."""
+    standing = {m.version for turn in kept for m in turn.messages}
+    left = [call.key for call in calls if call.abandoned and call.version not in standing]
+    forgotten = set(left[:-ABANDONED_REMEMBERED_MAX])
+    return tuple(call for call in calls if call.key not in forgotten) if forgotten else calls
 
 
 _NEVER_LEAVES = (RefusalReason.CURRENT_REQUEST, RefusalReason.SYSTEM_ENVELOPE)

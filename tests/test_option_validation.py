@@ -87,6 +87,25 @@ def test_an_unknown_option_is_refused_by_name() -> None:
     assert refused.value.field == "policy.keep_recent"
 
 
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"strategy": "sliding-window", "keep_recent_turns": 2**53 + 1},
+        {"strategy": "token-budget", "threshold_tokens": 2**64},
+        {"strategy": "compact-results", "keep_raw": 2**70},
+        {"strategy": "none", "keep_last_tool_results": 2**64},
+    ],
+    ids=lambda policy: policy["strategy"],
+)
+def test_numbers_have_a_largest(policy: dict[str, Any]) -> None:
+    """Beyond what every reader of JSON takes for the same number."""
+    *_, option = policy
+    with pytest.raises(PolicyInvalid) as refused:
+        parse_policy(policy)
+    assert refused.value.field == f"policy.{option}"
+    parse_policy({**policy, option: 2**53})
+
+
 def test_text_that_is_no_json_is_shown() -> None:
     """And not what the parser says in its place."""
     with pytest.raises(PolicyInvalid) as refused:

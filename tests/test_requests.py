@@ -16,8 +16,9 @@ import pytest
 from support.messages import Blocks, Body, Chat, blocks, chat
 from support.runs import NONE, RUN, compact, sliding
 from support.varied import Worker, told
-from turnledger.domain.errors import FieldInvalid, RequestIdReused, RunClosed, VersionConflict
-from turnledger.domain.words import RunStatus
+from turnledger.domain.envelopes import Envelope
+from turnledger.domain.errors import FieldInvalid, RequestIdReused, RunClosed, RunExists, VersionConflict
+from turnledger.domain.words import RunStatus, Source
 from turnledger.ledger import commands as c
 from turnledger.ledger.application import Ledger
 from turnledger.ledger.stores import open_ledger
@@ -93,6 +94,36 @@ def test_an_id_is_free_again_after_a_day(ledger: Ledger, clock: Clock) -> None:
     ledger.close_run(c.CloseRun(run_id=RUN, status=RunStatus.FINISHED))
     with pytest.raises(RunClosed):
         ledger.append(_append())
+
+
+def test_a_retry_of_what_changed_nothing_changes_nothing(ledger: Ledger) -> None:
+    """An envelope that was in force already is not set again later by a late retry."""
+    first, second = Envelope(model=b"one"), Envelope(model=b"two")
+    ledger.set_envelope(c.SetEnvelope(run_id=RUN, envelope=first))
+    late = c.SetEnvelope(run_id=RUN, envelope=first, request_id="late")
+    answer = ledger.set_envelope(late)
+    ledger.set_envelope(c.SetEnvelope(run_id=RUN, envelope=second))
+    again = ledger.set_envelope(late)
+    assert (again.version, again.commitment) == (answer.version, answer.commitment)
+    assert ledger.loader.head(f"default/{RUN}").ledger_version == 4
+    with pytest.raises(RequestIdReused):
+        ledger.set_envelope(replace(late, envelope=second))
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [{"request": True}, {"stage_id": "z"}, {"source": Source.INJECTED}, {"usage": c.UsageInput(input_tokens=1)}],
+    ids=lambda claim: next(iter(claim)),
+)
+def test_an_opening_with_other_claims_is_another(ledger: Ledger, claim: dict[str, Any]) -> None:
+    """What the worker says of a message is content too."""
+    said = chat.reply("hello") if "usage" in claim else chat.user("hello")
+    command = c.OpenRun(run_id="claims", format="openai.chat", messages=(said,))
+    ledger.open_run(command)
+    assert ledger.open_run(command).replayed
+    with pytest.raises(RunExists) as raised:
+        ledger.open_run(replace(command, messages=(replace(said, **claim),)))
+    assert raised.value.field == "messages"
 
 
 class Repeating:

@@ -39,14 +39,16 @@ class AnthropicMessages:
         calls: list[ReadCall] = []
         results: list[ReadResult] = []
         others = 0
+        is_misordered = False
         for i, block in enumerate(blocks):
             where = f"content[{i}]"
             if block["type"] == "tool_use" and role_name == "assistant":
                 calls.append(_read_call(block, where))
                 texts += (calls[-1].name, calls[-1].arguments)
             elif block["type"] == "tool_result" and role_name == "user":
+                is_misordered |= bool(i > len(results))
                 results.append(_read_result(block, where))
-                texts.append(results[-1].text)
+                texts += _result_texts(block, where)
             elif block["type"] in ("tool_use", "tool_result"):
                 raise NotOfFormat(f"{where}.type", f"must not stand in a message of role {role_name}", block["type"])
             else:
@@ -66,7 +68,8 @@ class AnthropicMessages:
             tuple(calls),
             tuple(results),
             is_empty=not (others or calls or has_results),
-            mixes_content=has_results and bool(others),
+            mixes_content=has_results and len(blocks) > len(results),
+            is_misordered=is_misordered,
         )
 
     def read_usage(self, report: dict[str, Any], field: str = "usage") -> Usage:
@@ -137,11 +140,11 @@ def _read_result(block: dict[str, Any], where: str) -> ReadResult:
     call_id = block.get("tool_use_id")
     if not isinstance(call_id, str):
         raise NotOfFormat(f"{where}.tool_use_id", "must be a string", call_id)
-    content = block.get("content")
-    text = ""
-    if content is not None:
-        parts = _blocks(content, f"{where}.content")
-        text = "\n".join(
-            _block_text(part, f"{where}.content[{i}]") for i, part in enumerate(parts) if part["type"] == "text"
-        )
-    return ReadResult(call_id, text, bool(block.get("is_error")))
+    return ReadResult(call_id, "\n".join(_result_texts(block, where)), bool(block.get("is_error")))
+
+
+def _result_texts(block: dict[str, Any], where: str) -> list[str]:
+    if block.get("content") is None:
+        return []
+    parts = _blocks(block["content"], f"{where}.content")
+    return [_block_text(part, f"{where}.content[{i}]") for i, part in enumerate(parts) if part["type"] == "text"]

@@ -58,6 +58,8 @@ class Reading:
     """It holds nothing that the provider would accept."""
     mixes_content: bool = False
     """It carries something beside results."""
+    is_misordered: bool = False
+    """Something stands before its results, where the provider wants them first."""
 
     @property
     def characters(self) -> int:

@@ -61,6 +61,8 @@ class OpenAIChat:
         call_id = value.get("tool_call_id", "")
         if not isinstance(call_id, str):
             raise NotOfFormat("tool_call_id", "must be a string", call_id)
+        if value.get("content") in (None, []):
+            raise NotOfFormat("content", "must be a string or a list of parts", value.get("content"))
         return Reading(role, source, tuple(texts), results=(ReadResult(call_id, "\n".join(texts)),))
 
     def _read_calls(self, value: dict[str, Any]) -> tuple[ReadCall, ...]:

@@ -109,7 +109,7 @@ MIXED = {
     "results-only": (_user(_result(), _result(tool_use_id="toolu_2")), False),
     "text": (_user(_result(), _text("And now?")), True),
     "image": (_user(_result(), IMAGE), True),
-    "blank-text": (_user(_result(), _text(" \n")), False),
+    "blank-text": (_user(_result(), _text(" \n")), True),
     "no-results": (_user(_text("hi"), IMAGE), False),
 }
 
@@ -120,7 +120,21 @@ def test_what_stands_beside_results(body: Body, mixes: bool) -> None:
     assert FORMAT.read(body).mixes_content is mixes
 
 
+@pytest.mark.parametrize(
+    ("body", "misordered"),
+    [
+        (_user(_result(), _text("And now?")), False),
+        (_user(_text("See."), _result()), True),
+        (_user(_result(), IMAGE, _result(tool_use_id="toolu_2")), True),
+    ],
+)
+def test_results_come_first(body: Body, misordered: bool) -> None:
+    """10: the provider wants them before anything else of the message."""
+    assert FORMAT.read(body).is_misordered is misordered
+
+
 TEXT_READ = {
+    "result-of-parts": (_user(_result([_text("ab"), _text("cd")])), ("ab", "cd")),
     "string": ({"role": "user", "content": "hi"}, ("hi",)),
     "blocks": (_user(_text("a"), _text(""), _text("b")), ("a", "b")),
     "image": (_user(_text("a"), IMAGE), ("a",)),

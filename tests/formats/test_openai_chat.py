@@ -176,6 +176,7 @@ REFUSED = {
     "part-string": ({"role": "user", "content": ["hi"]}, "content[0]", "must be an object with a type"),
     "part-untyped": ({"role": "user", "content": [{"text": "hi"}]}, "content[0]", "must be an object with a type"),
     "part-text": ({"role": "user", "content": [IMAGE, {"type": "text"}]}, "content[1].text", "must be a string"),
+    "result-null": ({"role": "tool", "tool_call_id": "a"}, "content", "must be a string or a list of parts"),
     "block-of-anthropic": (
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "ok"}]},
         "content[0].type",

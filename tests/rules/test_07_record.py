@@ -9,8 +9,10 @@ import pytest
 from support.messages import LONG, Body, blocks, call, chat
 from support.runs import NONE, RUN, Story, budget, compact, mends, omissions, sliding, stays
 from turnledger.domain import events as e
+from turnledger.domain.errors import ResultDuplicate
 from turnledger.domain.jsonbytes import canonical
 from turnledger.domain.policies import parse_policy
+from turnledger.domain.state import ABANDONED_REMEMBERED_MAX
 from turnledger.domain.words import Source
 
 ON = chat.user("on", source=Source.INJECTED)
@@ -188,3 +190,34 @@ def test_7_what_leaves_stays_out() -> None:
     story = Story(sliding(1), chat.user("the task"), chat.reply("one"))
     assert story.step(ON).record.persist is True
     assert "3" not in story.step(chat.reply(None)).ids
+
+
+def test_7_an_omission_inside_a_turn_that_stays_is_told_after_a_drop() -> None:
+    """It is why the turn's messages stand as they do: none of them is delayed."""
+    story = Story(sliding(1, 2), chat.user("task " * 50, request=True))
+    story.append(chat.reply(None, call("a"), call("b")), chat.result("a"), chat.result("nobody"), imported=True)
+    story.append(chat.result("b"))
+    story.step()
+    on = chat.user("more " * 300, source=Source.INJECTED)
+    sent = story.step(chat.reply("seen " * 300), on)
+    sent = story.step(chat.reply("seen " * 300), on)
+    assert sent.record.removed_count > 0
+    assert sent.ids[:4] == ["2", "3", "4", "6"]
+    assert not any(part[0] == "moved" for part in sent.composition)
+    assert omissions(sent.record.omissions) == [("orphan-result", 5)]
+
+
+def test_7_what_is_remembered_of_calls_that_were_given_up_is_bounded() -> None:
+    """Those whose turns have left; the latest of them still take a late result."""
+    count = ABANDONED_REMEMBERED_MAX + 10
+    story = Story(sliding(1, 0), chat.user("task " * 50, request=True))
+    for n in range(count):
+        story.append(chat.reply("x" * 300, call(f"c{n}")), chat.user("on", source=Source.INJECTED))
+        story.abandon(f"c{n}")
+        story.step()
+    calls = story.ledger.loader.session(f"default/{RUN}").run.state.calls
+    assert ABANDONED_REMEMBERED_MAX <= len(calls) <= ABANDONED_REMEMBERED_MAX + 2
+    late = story.append(chat.result(f"c{count - 5}"))
+    assert omissions(late.omissions) == [("late-result", late.versions[0])]
+    with pytest.raises(ResultDuplicate):
+        story.append(chat.result("c0"))

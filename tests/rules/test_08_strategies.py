@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.messages import LONG, Body, blocks, call, chat, said
+from support.messages import LONG, Blocks, Body, Chat, blocks, call, chat, said
 from support.runs import MENDED, NONE, RUN, Sent, Story, budget, compact, mends, sliding, stays
 from turnledger.domain.errors import NothingToAnswer, PolicyInvalid, RunExists
 from turnledger.domain.policies import POLICY_CLASSES, parse_policy
@@ -392,6 +392,29 @@ def test_8_6_a_rewrite_keeps_everything_but_the_text() -> None:
     story = Story(compact(keep_raw=0), chat.user("the task"), chat.reply(None, call("a")), said(tool))
     sent = story.step(chat.reply("seen"), ON)
     assert sent.bodies[2] == {**tool, "content": "[part of this line left out, kept as r/4] " + LONG[:80]}
+
+
+def test_8_6_a_rewrite_keeps_numbers_digit_for_digit() -> None:
+    """Of fields that nobody knows, also those that Python can't hold or would write otherwise."""
+    odd = b'"seed":0.30000000000000004441,"t":1.50,"score":1e999'
+    result = b'{"role":"tool","tool_call_id":"a",' + odd + b',"content":"' + LONG.encode() + b'"}'
+    story = Story(compact(keep_raw=0), chat.user("the task"), chat.reply(None, call("a")), said(result))
+    sent = story.step(chat.reply("seen"), ON)
+    assert sent.kinds[2] == "treated"
+    assert sent.raw[2].startswith(b'{"role":"tool","tool_call_id":"a",' + odd + b',"content":"[part of this line')
+
+
+@pytest.mark.parametrize("form", [chat, blocks], ids=lambda form: form.format)
+def test_8_6_arguments_of_any_number_are_told_apart(form: Chat | Blocks) -> None:
+    """A number beyond what Python holds is no reason to refuse a call."""
+    if isinstance(form, Chat):
+        made = {"id": "a", "type": "function", "function": {"name": "look", "arguments": '{"x":1e999}'}}
+        body = said({"role": "assistant", "content": None, "tool_calls": [made]})
+    else:
+        use = b'{"type":"tool_use","id":"a","name":"look","input":{"x":1e999}}'
+        body = said(b'{"role":"assistant","content":[' + use + b"]}")
+    story = Story(compact(keep_raw=0), form.user("the task"), form=form)
+    assert story.step(body, form.result("a", "done")).kinds == ["message"] * 3
 
 
 def test_8_6_pinned_and_paused_results_refuse_by_their_reasons() -> None:

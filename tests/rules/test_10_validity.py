@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from support.messages import LONG, Blocks, Body, Chat, blocks, call, chat, said
-from support.runs import MENDED, NONE, Sent, Story, budget, compact, mends, sliding
-from turnledger.domain.errors import NothingToAnswer, WindowInvalid
+from support.runs import MENDED, NONE, Sent, Story, budget, compact, mends, omissions, sliding
+from turnledger.domain.errors import NothingToAnswer, ResultsMixed, WindowInvalid
 from turnledger.domain.formats import FORMATS
 from turnledger.domain.words import Source
 from turnledger.ledger.commands import MessageInput
@@ -190,3 +190,23 @@ def test_10_a_window_that_is_mended_has_no_faults() -> None:
     """And one that needed nothing has neither."""
     sent = Story(sliding(9), chat.user("the task"), *chat.exchange("a", text=LONG)).step()
     assert (sent.faults, mends(sent.record)) == ((), [])
+
+
+def test_10_results_behind_other_content_of_their_message_are_refused() -> None:
+    """The provider wants them first. An import keeps the message, does not send it, and closes the call."""
+    late = said(
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "see"},
+                {"type": "tool_result", "tool_use_id": "a", "content": "x"},
+            ],
+        }
+    )
+    story = Story(sliding(5), blocks.user("the task"), blocks.reply(None, call("a")), form=blocks)
+    with pytest.raises(ResultsMixed):
+        story.append(late)
+    story.append(late, imported=True)
+    sent = story.step(blocks.user("on"))
+    assert sent.kinds == ["message", "message", "closing-result", "message"]
+    assert omissions(sent.record.omissions) == [("orphan-result", 4)]
