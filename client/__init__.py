@@ -26,6 +26,7 @@ from turnledger.client.models import (
     RunDetails,
     RunInfo,
     Window,
+    WindowHead,
 )
 from turnledger.client.sync import LedgerClient, Run
 
@@ -49,5 +50,6 @@ __all__ = [
     "ServiceFault",
     "ServiceUnreachable",
     "Window",
+    "WindowHead",
     "WindowMismatch",
 ]

@@ -299,11 +299,27 @@ class Window(BaseModel):
     faults: tuple[Fault, ...]
     envelope: Envelope | None = None
     """What went with it; of a replay only."""
+    envelope_bytes: StoredEnvelope | None = None
+    """Likewise, byte for byte."""
 
     @property
     def messages(self) -> list[Any]:
         """The provider's messages, ready to be sent; new values each time, so they may be changed."""
         return [item.message for item in self.items]
+
+
+class WindowHead(_FromWire):
+    """A window without what it held: how it came about."""
+
+    run_id: str
+    iteration: int
+    step_id: str
+    ledger_version: int
+    digest: bytes
+    envelope_commitment: bytes
+    item_count: int
+    records: tuple[Record, ...]
+    faults: tuple[Fault, ...]
 
 
 class RunInfo(_FromWire):

@@ -22,7 +22,9 @@ from turnledger.client.models import (
     RunDetails,
     RunInfo,
     Window,
+    WindowHead,
     item_of_wire,
+    stored_envelope,
 )
 from turnledger.client.options import CHANNEL_OPTIONS, TIMEOUT_SECONDS
 from turnledger.client.windows import Held, receive, receive_message
@@ -398,6 +400,18 @@ class Run:
         if parts:
             yield _replayed(parts)
 
+    def window_heads(self, first: int = 0, last: int = 0) -> Iterator[WindowHead]:
+        """How windows came about, in order, without what they held; 0: from the first, to the last."""
+        request = wire.wire_message(
+            audit_service_pb2.ReplayRunRequest,
+            run_id=self.id,
+            from_iteration=first,
+            to_iteration=last,
+            omit_items=True,
+        )
+        for answer in self._client.stream(self._client.audit_service.ReplayRun, request):
+            yield WindowHead.of_wire(answer.part.window)
+
     def ledger(self, first: int = 0, last: int = 0, *, bodies: bool = True) -> Iterator[Fact]:
         """The facts of the run in order; 0: from the first, to the last."""
         request = wire.wire_message(
@@ -430,4 +444,5 @@ def _replayed(parts: Sequence[Any]) -> Window:
     window = receive(parts[0].window, None, items).window
     if not parts[0].HasField("envelope"):
         return window
-    return window.model_copy(update={"envelope": Envelope.of_wire(parts[0].envelope)})
+    sent = parts[0].envelope
+    return window.model_copy(update={"envelope": Envelope.of_wire(sent), "envelope_bytes": stored_envelope(sent)})

@@ -338,9 +338,10 @@ class NothingToAnswer(NoWindow):
 
     run_id: str
     message_id: str
+    """The last message of the window; empty where there is none."""
 
     reason = "NOTHING_TO_ANSWER"
-    template = "run {run_id} has nothing for the model to answer (last: {message_id})"
+    template = "run {run_id} has nothing for the model to answer: append what it should answer"
 
 
 @dataclass(eq=False)

@@ -163,6 +163,11 @@ class AuditServicer(audit_grpc.AuditServiceServicer):
         self, request: audit.ReplayRunRequest, context: grpc.ServicerContext
     ) -> Iterator[audit.ReplayRunResponse]:
         """See the contract."""
+        if request.omit_items:
+            for head in self._queries.heads(request.run_id, request.from_iteration, request.to_iteration):
+                part = audit.ReplayWindowResponse(window=wire_out.window(head))
+                yield audit.ReplayRunResponse(iteration=head.window.iteration, part=part)
+            return
         for answer in self._queries.replay(request.run_id, request.from_iteration, request.to_iteration):
             for part in wire_out.replay(answer):
                 yield audit.ReplayRunResponse(iteration=answer.answer.window.iteration, part=part)

@@ -106,15 +106,17 @@ class Queries:
             found.append(event)
         return found
 
+    def heads(self, run_id: str, first: int = 0, last: int = 0) -> Iterator[WindowAnswer]:
+        """Iterations without what they held: the records of what was decided."""
+        head = self._loader.head(self._ledger.key(run_id))
+        for number in _iterations(run_id, first, last, head.windows_version):
+            yield WindowAnswer(run_id, self._loader.window(head.run_key, number), True)
+
     def replay(self, run_id: str, first: int = 0, last: int = 0) -> Iterator[ReplayAnswer]:
         """Iterations as they were sent, from ``first`` (0: the first) to ``last`` (0: the last)."""
         session = self.run(run_id)
-        run, iteration = session.run, session.head.windows_version
-        first, last = first or 1, last or iteration
-        for name, value in (("from_iteration", first), ("to_iteration", last)):
-            if not 1 <= value <= iteration:
-                raise IterationOutOfRange(run_id, name, value, iteration)
-        for number in range(first, last + 1):
+        run = session.run
+        for number in _iterations(run_id, first, last, session.head.windows_version):
             recorded = self._loader.replay(run, number)
             window = recorded.window
             items = self._ledger.answerer.items(run, window, recorded.entries)
@@ -134,6 +136,14 @@ class Queries:
             return None
         body = self._loader.bodies(key, LEDGER, [version]).get(version)
         return Envelope.decode(body.content) if body else None
+
+
+def _iterations(run_id: str, first: int, last: int, handed_out: int) -> range:
+    first, last = first or 1, last or handed_out
+    for name, value in (("from_iteration", first), ("to_iteration", last)):
+        if not 1 <= value <= handed_out:
+            raise IterationOutOfRange(run_id, name, value, handed_out)
+    return range(first, last + 1)
 
 
 def _query_tag(namespace: str, status: RunStatus | None, labels: Mapping[str, str]) -> str:

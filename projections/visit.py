@@ -326,7 +326,7 @@ class Visit:
 
     def _check_answerable(self, entries: list[Entry]) -> None:
         if not entries or (ends_with_model(entries) and not self._run.format.profile.allows_prefill):
-            last = message_id(self._run.id, entries[-1].version) if entries else "no message"
+            last = message_id(self._run.id, entries[-1].version) if entries else ""
             raise NothingToAnswer(self._run.id, last)
 
     def _faults(self, entries: list[Entry]) -> list[Fault]:

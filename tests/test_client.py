@@ -390,5 +390,6 @@ def test_the_public_names_are_these() -> None:
         "ServiceFault",
         "ServiceUnreachable",
         "Window",
+        "WindowHead",
         "WindowMismatch",
     ]

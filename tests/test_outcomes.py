@@ -204,7 +204,7 @@ def _empty() -> tuple[Given, tuple[c.MessageInput, ...]]:
         (_no_tools, WindowInvalid(RUN, "tools-declared", "r/4")),
         (_model_last, NothingToAnswer(RUN, "r/3")),
         (_open_call_last, NothingToAnswer(RUN, "r/3")),
-        (_empty, NothingToAnswer(RUN, "no message")),
+        (_empty, NothingToAnswer(RUN, "")),
     ],
 )
 def test_no_window_comes_of_it(

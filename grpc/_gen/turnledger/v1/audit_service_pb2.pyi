@@ -312,22 +312,26 @@ class ReplayRunRequest(_message.Message):
     RUN_ID_FIELD_NUMBER: _builtins.int
     FROM_ITERATION_FIELD_NUMBER: _builtins.int
     TO_ITERATION_FIELD_NUMBER: _builtins.int
+    OMIT_ITEMS_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     from_iteration: _builtins.int
     """First iteration, included. Default 1."""
     to_iteration: _builtins.int
     """Last iteration, included. Default: the last."""
+    omit_items: _builtins.bool
+    """Leave envelopes and items out: of each iteration only the head and its records come."""
     def __init__(
         self,
         *,
         run_id: _builtins.str = ...,
         from_iteration: _builtins.int = ...,
         to_iteration: _builtins.int = ...,
+        omit_items: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_iteration", b"from_iteration", "run_id", b"run_id", "to_iteration", b"to_iteration"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_iteration", b"from_iteration", "omit_items", b"omit_items", "run_id", b"run_id", "to_iteration", b"to_iteration"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

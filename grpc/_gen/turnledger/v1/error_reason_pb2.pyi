@@ -138,7 +138,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_NOTHING_TO_ANSWER: _ErrorReason.ValueType  # 22
     """Build error: there is nothing for the model to answer (no messages, or its own reply is last).
     The facts of the call are written. Append what it should answer.
-    Metadata: run_id, message_id.
+    Metadata: run_id, message_id (of the last message; empty where there is none).
     """
     ERROR_REASON_STORE_UNAVAILABLE: _ErrorReason.ValueType  # 23
     """The store does not answer.
@@ -276,7 +276,7 @@ Metadata: run_id, rule, message_id.
 ERROR_REASON_NOTHING_TO_ANSWER: ErrorReason.ValueType  # 22
 """Build error: there is nothing for the model to answer (no messages, or its own reply is last).
 The facts of the call are written. Append what it should answer.
-Metadata: run_id, message_id.
+Metadata: run_id, message_id (of the last message; empty where there is none).
 """
 ERROR_REASON_STORE_UNAVAILABLE: ErrorReason.ValueType  # 23
 """The store does not answer.
