@@ -25,7 +25,7 @@ Count = Annotated[int, Field(ge=0, le=WHOLE_NUMBER_MAX, strict=True)]
 class Policy(BaseModel):
     """What all policies share."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     own_fields: ClassVar[frozenset[str]] = frozenset(("strategy", "version", "keep_last_tool_results", "pin_by"))
     """What is not an option of the strategy itself."""
@@ -93,6 +93,7 @@ class CompactResults(Policy):
 
     strategy: Literal["compact-results"] = "compact-results"
     keep_last_tool_results: Count | Literal[False] = 0
+    """How many latest tool results are not rewritten; 0 or false: none (3.1)."""
     keep_raw: Count = 1
     """How many of the newest results stay as they are; what the model has not read always does."""
     signal: Annotated[str, Field(min_length=1, max_length=1000)] | None = None

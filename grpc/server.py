@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from types import TracebackType
@@ -36,7 +37,7 @@ class Server:
     """A running service over one ledger. A context manager: it stops at the end of the block."""
 
     def __init__(self, ledger: Ledger, listen: str = DEFAULT_LISTEN) -> None:
-        """Binds ``listen`` (``host:port``; port 0 takes a free one) and starts to serve.
+        """Binds ``listen`` (``host:port``, port 0 takes a free one; or ``unix:path``) and starts to serve.
 
         Raises :class:`FieldInvalid` where the address can't be bound; the ledger is closed then too.
         """
@@ -95,25 +96,35 @@ def start(store: str = "memory:", listen: str = "127.0.0.1:0") -> Server:
 
 
 def _bind(server: grpc.Server, listen: str) -> str:
+    if listen.startswith("unix:"):
+        _bind_port(server, listen)
+        return listen
     host, separator, port = listen.rpartition(":")
     if not separator or not host or not port.isdecimal() or int(port) > PORT_MAX:
-        raise FieldInvalid("listen", f"must be HOST:PORT, the port at most {PORT_MAX}", shown(listen))
+        raise FieldInvalid("listen", f"must be HOST:PORT, the port at most {PORT_MAX}, or unix:PATH", shown(listen))
+    return f"{host}:{_bind_port(server, listen)}"
+
+
+def _bind_port(server: grpc.Server, listen: str) -> int:
     try:
-        bound = server.add_insecure_port(listen)
+        return server.add_insecure_port(listen)
     except RuntimeError as error:
         raise FieldInvalid("listen", "must be an address of this machine that is not in use", shown(listen)) from error
-    return f"{host}:{bound}"
 
 
-def serve(store: str, listen: str) -> None:
-    """Serves until SIGTERM or SIGINT, then drains and returns. Logs as JSON lines on standard error."""
-    configure_logs()
+def serve(store: str, listen: str, ready: Callable[[str], None] | None = None, *, for_people: bool = False) -> None:
+    """Serves until SIGTERM or SIGINT, then drains and returns. Logs on standard error, as JSON lines unless it is
+    ``for_people``; ``ready`` is told the address once it is bound.
+    """
+    configure_logs(for_people=for_people)
     logging.basicConfig(handlers=[_LibraryLog()], level=logging.WARNING)
     stopping = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, frame: stopping.set())
     server = Server(open_ledger(store), listen)
     log.info("serving", address=server.address, store=store)
+    if ready is not None:
+        ready(server.address)
     stopping.wait()
     log.info("stopping")
     server.stop()
@@ -128,13 +139,14 @@ class _LibraryLog(logging.Handler):
         log.warning("library", logger=record.name, at=f"{record.filename}:{record.lineno}")
 
 
-def configure_logs(level: int = logging.INFO) -> None:
-    """Structured logs on standard error, one JSON object a line."""
+def configure_logs(level: int = logging.INFO, *, for_people: bool = False) -> None:
+    """Structured logs on standard error: one JSON object a line, or lines ``for_people``."""
+    rendered = structlog.dev.ConsoleRenderer() if for_people else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.JSONRenderer(),
+            rendered,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         # Standard error as it is when the line is written, not as it was now.

@@ -8,6 +8,7 @@ from typing import Any
 from turnledger.domain.errors import FieldInvalid, shown
 from turnledger.ledger.application import Ledger
 
+SQLITE_PREFIX = "sqlite:///"
 _MAPPER = {
     "MAPPER_TOPIC": "turnledger.ledger.encoding:EventMapper",
     "TRANSCODER_TOPIC": "turnledger.ledger.encoding:EventTranscoder",
@@ -24,8 +25,8 @@ def open_ledger(store: str, **options: Any) -> Ledger:
     """
     if store == "memory:":
         return Ledger({**_MAPPER, "PERSISTENCE_MODULE": "turnledger.ledger.memory"}, **options)
-    scheme, separator, path = store.partition(":///")
-    if not separator or scheme != "sqlite" or not path:
+    path = store.removeprefix(SQLITE_PREFIX)
+    if not store.startswith(SQLITE_PREFIX) or not path:
         raise FieldInvalid("store", "must be sqlite:///FILE or memory:", shown(store))
     if not Path(path).absolute().parent.is_dir():
         raise FieldInvalid("store", "its folder must exist", shown(store))

@@ -47,7 +47,7 @@ def test_the_line_that_mattered_stands_out(shown: str) -> None:
     [
         (["--model", "m"], 2, "--base-url and --model are given together"),
         (["--base-url", "127.0.0.1:1/v1", "--model", "m"], 2, "must start with https:// or http://"),
-        (["--base-url", "http://127.0.0.1:1/v1", "--model", "m"], 1, "turnledger: the model does not answer: "),
+        (["--base-url", "http://127.0.0.1:1/v1", "--model", "m"], 3, "turnledger: the model does not answer: "),
     ],
 )
 def test_a_model_that_is_not_there_is_one_line(arguments: list[str], code: int, said: str) -> None:

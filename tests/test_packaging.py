@@ -42,7 +42,7 @@ def test_a_worker_needs_no_server(wheel: Path, tmp_path: Path) -> None:
     assert (ended.stderr, ended.stdout) == ("", "[]\n")
     command = subprocess.run([python.with_name("turnledger")], capture_output=True, text=True, cwd=tmp_path)
     assert command.returncode == 1
-    assert command.stderr == ("turnledger: the command needs more packages (typer): install 'turnledger[server]'\n")
+    assert command.stderr == ("turnledger: the command needs more packages (msgspec): install 'turnledger[server]'\n")
 
 
 def test_the_server_brings_the_command_and_all_data(wheel: Path, tmp_path: Path) -> None:

@@ -125,9 +125,9 @@ def test_it_says_how_it_is_and_what_it_offers() -> None:
     ],
 )
 def test_what_it_cannot_do_is_one_line(arguments: list[str], said: str, tmp_path: Path) -> None:
-    """An error that says what to mend, and exit code 1."""
+    """An error that says what to mend, and exit code 2."""
     ended = subprocess.run([COMMAND, "serve", *arguments], capture_output=True, text=True, cwd=tmp_path, timeout=30)
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     last = ended.stderr.splitlines()[-1]
     assert last.startswith(f"turnledger: {said}")
     assert "Traceback" not in ended.stderr

@@ -46,6 +46,7 @@ class Hunt:
 
     run: Run
     run_id: str
+    strategy: str
     results: dict[str, str]
     """What the tools answered, by the id that the ledger gave the message, in the order of the calls."""
     visits: list[Visit] = field(default_factory=list)
@@ -70,7 +71,7 @@ def play(
     """
     envelope = Envelope(tools=TOOLS, model=model.name)
     run = ledger.open_run(format="openai.chat", policy=policy, run_id=run_id, envelope=envelope)
-    hunt = Hunt(run, run_id, {})
+    hunt = Hunt(run, run_id, str(policy["strategy"]), {})
     try:
         with Workspace() as workspace:
             _loop(hunt, model, workspace, reporter, keep_iteration)

@@ -27,11 +27,55 @@ _CALL_CHARACTERS_MAX = 24
 _COLUMNS = ("it", "msgs", "chars", "tokens", "the reply calls", "rewritten; what stays, why")
 
 
-def run_demo(address: str, console: Console, model: ChatModel | None = None, *, run_suffix: str = "") -> bool:
+@dataclass(frozen=True)
+class Check:
+    """Something that the demonstration claims, and whether it holds."""
+
+    text: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Told:
+    """What became of the demonstration."""
+
+    model: str
+    hunts: tuple[Hunt, ...]
+    checks: tuple[Check, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Everything that was checked holds."""
+        return all(check.holds for check in self.checks)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "holds": self.holds,
+            "model": self.model,
+            "runs": [_run_document(hunt) for hunt in self.hunts],
+            "checks": [{"text": check.text, "holds": check.holds} for check in self.checks],
+        }
+
+
+def _run_document(hunt: Hunt) -> dict[str, Any]:
+    return {
+        "run_id": hunt.run_id,
+        "strategy": hunt.strategy,
+        "iterations": len(hunt.visits),
+        "characters_sent": sum(visit.characters for visit in hunt.visits),
+        "tokens_reported": sum(visit.prompt_tokens for visit in hunt.visits),
+        "characters_max": max(visit.characters for visit in hunt.visits),
+        "answer": hunt.answer,
+    }
+
+
+def run_demo(address: str, console: Console, model: ChatModel | None = None, *, run_suffix: str = "") -> Told:
     """Play the hunt twice against the ledger at `address` and tell what happened.
 
     Without a model the scripted stand-in plays. `run_suffix` ends the ids of the two runs; left empty, it is made up,
-    so that the demonstration can be run again on the same ledger. True where everything it checks on the way holds.
+    so that the demonstration can be run again on the same ledger.
 
     Raises ModelUnavailable, PytestMissing and what the client raises.
     """
@@ -44,9 +88,9 @@ def run_demo(address: str, console: Console, model: ChatModel | None = None, *, 
         _answer(console, compact)
         _sent(console, everything, compact)
         _line_that_mattered(console, everything, compact)
-        checks = [_request_kept(console, everything, compact), _originals(console, compact), _replay(console, compact)]
+        checks = (_request_kept(console, everything, compact), _originals(console, compact), _replay(console, compact))
     _next(console)
-    return all(checks)
+    return Told(player.name, (everything, compact), checks)
 
 
 def _header(console: Console, model: ChatModel) -> None:
@@ -162,7 +206,7 @@ def _as_it_stands(console: Console, place: _Place | None) -> None:
     )
 
 
-def _request_kept(console: Console, everything: Hunt, compact: Hunt) -> bool:
+def _request_kept(console: Console, everything: Hunt, compact: Hunt) -> Check:
     _title(console, "what can be checked")
     visits = [*everything.visits, *compact.visits]
     kept = sum(visit.holds_request for visit in visits)
@@ -171,7 +215,7 @@ def _request_kept(console: Console, everything: Hunt, compact: Hunt) -> bool:
     )
 
 
-def _originals(console: Console, hunt: Hunt) -> bool:
+def _originals(console: Console, hunt: Hunt) -> Check:
     """Fetch what was rewritten by id and compare it with what the tools answered at the time."""
     ids = [item.id for item in hunt.windows[-1].items if item.kind == "treated"]
     recovered, equal = 0, 0
@@ -187,7 +231,7 @@ def _originals(console: Console, hunt: Hunt) -> bool:
     return _check(console, equal == len(ids), text)
 
 
-def _replay(console: Console, hunt: Hunt) -> bool:
+def _replay(console: Console, hunt: Hunt) -> Check:
     sent = hunt.windows[0]
     replayed = hunt.run.replay(sent.iteration)
     same_digest = replayed.digest == sent.digest
@@ -280,12 +324,12 @@ def _quote(console: Console, text: str) -> None:
     console.print(Padding(Text(text, "cyan"), (1, 2)))
 
 
-def _check(console: Console, holds: bool, text: str) -> bool:
+def _check(console: Console, holds: bool, text: str) -> Check:
     mark = Text("ok    ", "green") if holds else Text("WRONG ", "bold red")
     table = Table.grid()
     table.add_row(mark, Text(text))
     console.print(table)
-    return holds
+    return Check(text, holds)
 
 
 def _comparison(title: str, *more: str) -> Table:
