@@ -17,7 +17,7 @@ import pytest
 
 from support.counting import counting_ledger, rows_read
 from support.messages import Blocks, Body, Chat, blocks, chat
-from support.runs import MENDED, NONE, RUN, budget, compact, sliding
+from support.runs import EVERY_POLICY, RUN, budget, compact, sliding
 from support.varied import Worker, told
 from turnledger.domain import compositions
 from turnledger.domain import events as e
@@ -206,16 +206,6 @@ def _folded(ledger: Ledger) -> Run:
 # How it continues
 
 SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))]
-EVERY_POLICY: dict[str, Body] = {
-    "none": NONE,
-    "none, mended": MENDED,
-    "sliding-window": sliding(3, 2),
-    "sliding-window, pins by arguments": sliding(2, 3, pin_by="tool-and-arguments"),
-    "token-budget, reported": budget(1500, 2, keep_recent_turns=4),
-    "token-budget, tokenizer": budget(300, 1, measure="tokenizer", keep_recent_turns=3),
-    "compact-results": compact(),
-    "compact-results, pinned": compact(keep_raw=0, keep_last_tool_results=2, signal="seen"),
-}
 
 
 @pytest.fixture
@@ -245,7 +235,7 @@ def test_a_run_continues_as_if_never_forgotten(name: str, form: Chat | Blocks, s
         remembering, forgetful, restarted = (
             stack.enter_context(open_ledger("memory:", clock=lambda: noon)) for _ in range(3)
         )
-        worker = Worker(seed, form)
+        worker = Worker(Random(seed), form)
         opening = worker.opening(EVERY_POLICY[name])
         for ledger in (remembering, forgetful, restarted):
             ledger.open_run(opening)

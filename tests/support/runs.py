@@ -48,6 +48,18 @@ def compact(**options: Any) -> Body:
 NONE: Body = {"strategy": "none"}
 MENDED: Body = {"strategy": "none", "mend": True}
 
+EVERY_POLICY: dict[str, Body] = {
+    "none": NONE,
+    "none, mended": MENDED,
+    "sliding-window": sliding(3, 2),
+    "sliding-window, pins by arguments": sliding(2, 3, pin_by="tool-and-arguments"),
+    "token-budget, reported": budget(1500, 2, keep_recent_turns=4),
+    "token-budget, tokenizer": budget(300, 1, measure="tokenizer", keep_recent_turns=3),
+    "compact-results": compact(),
+    "compact-results, pinned": compact(keep_raw=0, keep_last_tool_results=2, signal="seen"),
+}
+"""Policies of every kind, each small enough to act in a short run."""
+
 
 # Windows
 

@@ -1,4 +1,4 @@
-"""A worker that does everything a worker may do, in an order that a seed decides."""
+"""A worker that does everything a worker may do, in an order that chance decides."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Ask = Callable[[Ledger], Any]
 
 
 class Worker:
-    """Makes the calls of a worker, one after the other; of two with one seed, the same."""
+    """Makes the calls of a worker, one after the other; of two with the same chance, the same."""
 
-    def __init__(self, seed: int, form: Chat | Blocks) -> None:
-        self._random = Random(seed)
+    def __init__(self, random: Random, form: Chat | Blocks) -> None:
+        self._random = random
         self._form = form
         self._made = 0
         self._open: list[str] = []
