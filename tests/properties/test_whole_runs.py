@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from random import Random
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from support.messages import Blocks, Chat, blocks, chat
@@ -24,7 +24,7 @@ RUNS = st.tuples(
     st.randoms(use_true_random=False), st.sampled_from([chat, blocks]), st.sampled_from(sorted(EVERY_POLICY))
 )
 whole_runs = settings(
-    max_examples=20, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=15, derandomize=True, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )
 Run = tuple[Random, Chat | Blocks, str]
 
