@@ -24,7 +24,12 @@ RUNS = st.tuples(
     st.randoms(use_true_random=False), st.sampled_from([chat, blocks]), st.sampled_from(sorted(EVERY_POLICY))
 )
 whole_runs = settings(
-    max_examples=15, derandomize=True, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    max_examples=15,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
 )
 Run = tuple[Random, Chat | Blocks, str]
 
@@ -41,8 +46,8 @@ def request_version(ledger: Ledger, until: int) -> int | None:
     """The latest message flagged as the request, else the latest from the person, among the facts so far."""
     facts = [fact for fact in ledger.events.get(LEDGER_STREAM) if fact.originator_version <= until]
     messages = [fact for fact in facts if isinstance(fact, e.MessageAppended)]
-    flagged = [m.originator_version for m in messages if m.request]
-    spoken = [m.originator_version for m in messages if m.source is Source.PERSON]
+    flagged = [m.originator_version for m in messages if m.message.request]
+    spoken = [m.originator_version for m in messages if m.message.source is Source.PERSON]
     return (flagged or spoken or [None])[-1]
 
 
