@@ -11,7 +11,6 @@ import msgspec
 import typer
 from rich.text import Text
 from typer.core import TyperGroup
-from typer.rich_utils import rich_format_error
 
 from turnledger.cli.commands import demo, doctor, importing, policies, runs, service, windows
 from turnledger.cli.exits import REPORTED, Exit, exit_of, hint_of
@@ -88,7 +87,7 @@ app.command("doctor")(doctor.doctor)
 def main() -> None:
     """The entry point: errors that people can mend are a line or two, not a traceback."""
     try:
-        sys.exit(app(standalone_mode=False) or Exit.DONE)
+        sys.exit(app(prog_name="turnledger", standalone_mode=False) or Exit.DONE)
     except REPORTED as error:
         _report(error)
         sys.exit(exit_of(error))
@@ -96,6 +95,9 @@ def main() -> None:
         if _wants_json(sys.argv):
             _report_json({"exit_code": Exit.USAGE, "message": error.format_message()})  # type: ignore[attr-defined]
         else:
+            # Not for commands that are understood, which are quicker without.
+            from typer.rich_utils import rich_format_error
+
             rich_format_error(error)  # type: ignore[arg-type]
         sys.exit(Exit.USAGE)
     except typer.Abort:
