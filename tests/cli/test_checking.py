@@ -58,7 +58,7 @@ def test_a_service_is_tried(store: str) -> None:
     """One that answers is fine; one that was named and does not answer is not."""
     with served() as client:
         assert turnledger("doctor", "--server", client.address).code == 0
-    ended = turnledger("doctor", "--server", "unix:/nowhere", "--timeout", "0.5", "-o", "json")
+    ended = turnledger("doctor", "--server", "unix:/nowhere", "--timeout", "0.1", "-o", "json")
     assert ended.code == 1
     assert [check["check"] for check in ended.document["checks"] if check["status"] == "failed"] == ["service"]
 

@@ -34,7 +34,7 @@ def _error(ended_err: str) -> dict[str, object]:
         (2, ("message", "no-number")),
         (2, ("runs", "--label", "no-value")),
         (2, ("runs", "--store", "sqlite:////nowhere/none.db")),
-        (3, ("runs", "--server", "unix:/nowhere", "--timeout", "0.5")),
+        (3, ("runs", "--server", "unix:/nowhere", "--timeout", "0.1")),
     ],
 )
 def test_errors_are_said_in_both_outputs(code: int, arguments: tuple[str, ...]) -> None:

@@ -65,7 +65,7 @@ def test_a_terminal_has_colour_unless_told_otherwise(store: str) -> None:
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == re.sub(r"\x1b\[[0-9;]*m", "", bare)
 
 
-@pytest.mark.parametrize(("seconds", "is_shown"), [(0.5, True), (0.0, False)], ids=["slow", "quick"])
+@pytest.mark.parametrize(("seconds", "is_shown"), [(0.4, True), (0.0, False)], ids=["slow", "quick"])
 def test_progress_is_shown_for_what_takes_long(seconds: float, is_shown: bool) -> None:
     """And for nothing else."""
     script = (sys.executable, "-c", SLOW.format(seconds=seconds))
