@@ -104,7 +104,9 @@ class _Growing:
         """As they are now."""
         if not self._grown:
             return self._turns
-        return tuple(Turn(tuple(self._grown[i])) if i in self._grown else self._turns[i] for i in range(self._count))
+        first = min(self._grown)
+        later = [Turn(tuple(self._grown[i])) if i in self._grown else self._turns[i] for i in range(first, self._count)]
+        return (*self._turns[:first], *later)
 
     def add(self, message: Message) -> None:
         index = self._place_of(message)
