@@ -58,8 +58,10 @@ class Refusal:
 class Wire:
     """A service on an SQLite file, spoken to over a channel of its own."""
 
-    def __init__(self, service: server.Server, channel: grpc.Channel, file: Path) -> None:
-        self.service = service
+    service: server.Server
+    """The service, where it is in this process."""
+
+    def __init__(self, channel: grpc.Channel, file: Path) -> None:
         self._channel = channel
         self._file = file
 
@@ -118,11 +120,18 @@ def wired(folder: Path, change: Callable[[Ledger], object] = lambda ledger: None
     file = folder / "ledger.db"
     ledger = open_ledger(f"sqlite:///{file}", **options)
     change(ledger)
+    with server.Server(ledger, "127.0.0.1:0") as service, wired_to(service.address, file) as wire:
+        wire.service = service
+        yield wire
+
+
+@contextmanager
+def wired_to(address: str, file: Path) -> Iterator[Wire]:
+    """A service that runs elsewhere, on a file."""
     # Neither a limit of the channel nor a retry may come before what the service says.
     channel_options = [("grpc.max_receive_message_length", -1), ("grpc.enable_retries", 0)]
-    with server.Server(ledger, "127.0.0.1:0") as service:
-        with grpc.insecure_channel(service.address, channel_options) as channel:
-            yield Wire(service, channel, file)
+    with grpc.insecure_channel(address, channel_options) as channel:
+        yield Wire(channel, file)
 
 
 # A run in which every write has something to do
