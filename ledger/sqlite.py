@@ -164,8 +164,11 @@ class SqliteRecorder(LedgerRecorder):
 
     def __init__(self, path: str) -> None:
         self._path = path
+        # As it is now: the process may change its folder later. Readers never make the file; where it was deleted,
+        # an empty store would take its place.
+        self._existing = f"{Path(path).absolute().as_uri()}?mode=rw"
         self._write_lock = Lock()
-        self._readers = _Readers(self._connect_reader)
+        self._readers = _Readers(lambda: _connect(self._existing, uri=True))
         with _store_errors(path):
             self._writer = _connect(path)
             try:
@@ -197,10 +200,6 @@ class SqliteRecorder(LedgerRecorder):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-    def _connect_reader(self) -> sqlite3.Connection:
-        # Never makes the file: where it was deleted, an empty store would take its place.
-        return _connect(f"{Path(self._path).absolute().as_uri()}?mode=rw", uri=True)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:

@@ -81,14 +81,17 @@ class Wire:
     def refusal(self, rpc: str, request: Message | bytes) -> Refusal:
         """Why a call fails; the store must be the same row for row afterwards."""
         before = self.rows()
+        refused = self.refused(rpc, request)
+        assert self.rows() == before, f"{rpc} was refused and wrote all the same"
+        return refused
+
+    def refused(self, rpc: str, request: Message | bytes) -> Refusal:
+        """Why a call fails, where there may be no store to look into."""
         try:
             answers = self.all(rpc, request)
         except grpc.RpcError as error:
-            refused = read_refusal(error)
-        else:
-            raise AssertionError(f"{rpc} was taken: {str(answers)[:300]}")
-        assert self.rows() == before, f"{rpc} was refused and wrote all the same"
-        return refused
+            return read_refusal(error)
+        raise AssertionError(f"{rpc} was taken: {str(answers)[:300]}")
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of every table: events with bodies and chains, directory, requests."""
@@ -245,3 +248,9 @@ def put(request: Message, path: str, value: Message) -> Any:
 def reason_of(build_error: window_pb2.BuildError) -> str:
     """The name of a build error's reason in the catalogue."""
     return error_reason_pb2.ErrorReason.Name(build_error.reason).removeprefix("ERROR_REASON_")
+
+
+def is_replayed(answer: Any) -> bool:
+    """Whether a write had been answered before; of a window alone, the window says so."""
+    replayed: bool = (answer.window if isinstance(answer, pb.BuildWindowResponse) else answer).replayed
+    return replayed
