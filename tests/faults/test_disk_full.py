@@ -11,7 +11,7 @@ import pytest
 
 from support.process import serving
 from support.service import sqlite_store
-from support.wire import WRITES, Refusal, good, standing, wired_to
+from support.wire import WRITES, Refusal, good, is_replayed, standing, wired_to
 
 UNAVAILABLE = Refusal("UNAVAILABLE", "STORE_UNAVAILABLE", {}, ("RetryInfo",))
 
@@ -41,8 +41,8 @@ def test_a_full_disk_refuses_every_write_and_loses_nothing(tmp_path: Path) -> No
                 assert wire.refusal(rpc, request) == UNAVAILABLE
             assert wire.call("GetRun", good("GetRun", runs["Step"])).run.version == 5
         for rpc, request in requests.items():
-            assert not wire.call(rpc, request).replayed
-            assert wire.call(rpc, request).replayed
+            assert not is_replayed(wire.call(rpc, request))
+            assert is_replayed(wire.call(rpc, request))
         code, logged = process.stop()
     refused = [line for line in logged if line.get("outcome") == "STORE_UNAVAILABLE"]
     assert [line["method"] for line in refused] == list(requests)

@@ -12,7 +12,7 @@ import pytest
 from eventsourcing.persistence import OperationalError
 
 from support.store_rows import RUN, head, held, request, write
-from support.wire import RPCS, WRITES, Refusal, good, standing, wired
+from support.wire import RPCS, WRITES, Refusal, good, is_replayed, standing, wired
 from turnledger.ledger.sqlite import SqliteRecorder
 
 UNAVAILABLE = Refusal("UNAVAILABLE", "STORE_UNAVAILABLE", {}, ("RetryInfo",))
@@ -62,8 +62,8 @@ def test_files_that_are_back_are_used_again(tmp_path: Path, suffix: str) -> None
         Path(f"{file}.moved").rename(file)
         assert wire.rows() == before
         for rpc, refused in requests.items():
-            assert not wire.call(rpc, refused).replayed
-            assert wire.call(rpc, refused).replayed
+            assert not is_replayed(wire.call(rpc, refused))
+            assert is_replayed(wire.call(rpc, refused))
 
 
 @pytest.mark.parametrize("suffix", ["-wal", "-shm"])
