@@ -168,7 +168,7 @@ class SqliteRecorder(LedgerRecorder):
         # an empty store would take its place.
         self._existing = f"{Path(path).absolute().as_uri()}?mode=rw"
         self._write_lock = Lock()
-        self._readers = _Readers(lambda: _connect(self._existing, uri=True))
+        self._readers = _Readers(self._connect_reader)
         with _store_errors(path):
             self._writer = _connect(path)
             try:
@@ -200,6 +200,10 @@ class SqliteRecorder(LedgerRecorder):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        self._files.check()
+        return _connect(self._existing, uri=True)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
