@@ -97,6 +97,17 @@ def test_a_write_during_which_the_file_goes_is_not_acknowledged(tmp_path: Path) 
         assert store.select_head(RUN) == head(version=1)
 
 
+def test_a_reader_never_makes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where the file goes between the look at it and the opening."""
+    path = tmp_path / "runs.db"
+    with closing(SqliteRecorder(str(path))) as store:
+        path.unlink()
+        monkeypatch.setattr(store._files, "check", lambda: None)
+        with pytest.raises(OperationalError, match="unable to open"):
+            store.select_head(RUN)
+        assert not path.exists()
+
+
 def test_a_path_stays_the_same_file_where_the_process_goes_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
