@@ -18,21 +18,22 @@ class StoreFiles:
 
     def __init__(self, path: str) -> None:
         absolute = Path(path).absolute()
-        self._held = [(name, _identity(name)) for name in (f"{absolute}{suffix}" for suffix in _SUFFIXES)]
+        paths = [Path(f"{absolute}{suffix}") for suffix in _SUFFIXES]
+        self._held = [(path, _identity(path)) for path in paths]
 
     def check(self) -> None:
         """Raises the library's OperationalError where one of the paths has no file now, or another one."""
-        for name, held in self._held:
-            if _identity(name) != held:
+        for path, held in self._held:
+            if _identity(path) != held:
                 raise OperationalError(
-                    f"{name} was deleted or replaced under the running service: put the same file back, "
+                    f"{path} was deleted or replaced under the running service: put the same file back, "
                     "or stop the service and restore a backup"
                 )
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = Path(path).stat()
+        found = path.stat()
     except OSError:
         return None
     return found.st_dev, found.st_ino

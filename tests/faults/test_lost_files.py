@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from contextlib import closing
@@ -11,8 +10,10 @@ from pathlib import Path
 import pytest
 from eventsourcing.persistence import OperationalError
 
+from support.process import serving
+from support.service import sqlite_store
 from support.store_rows import RUN, head, held, request, write
-from support.wire import RPCS, WRITES, Refusal, good, is_replayed, standing, wired
+from support.wire import RPCS, WRITES, Refusal, good, is_replayed, standing, wired, wired_to
 from turnledger.ledger.sqlite import SqliteRecorder
 
 UNAVAILABLE = Refusal("UNAVAILABLE", "STORE_UNAVAILABLE", {}, ("RetryInfo",))
@@ -66,14 +67,38 @@ def test_files_that_are_back_are_used_again(tmp_path: Path, suffix: str) -> None
             assert is_replayed(wire.call(rpc, refused))
 
 
+@pytest.mark.parametrize("lose", [_delete, _replace])
 @pytest.mark.parametrize("suffix", ["-wal", "-shm"])
-def test_stopping_saves_what_a_deleted_log_held(tmp_path: Path, suffix: str) -> None:
+def test_stopping_saves_what_a_lost_log_held(tmp_path: Path, suffix: str, lose: Callable[[Path], None]) -> None:
     """The service still has the log open, and folds it into the file when it stops."""
     with wired(tmp_path) as wire:
         run = standing(wire, "kept")
         before = wire.rows()
-        _delete(tmp_path / f"ledger.db{suffix}")
+        lose(tmp_path / f"ledger.db{suffix}")
         assert wire.refused("Append", good("Append", run)) == UNAVAILABLE
+    with wired(tmp_path) as wire:
+        assert wire.rows() == before
+        wire.call("Append", good("Append", run))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files can be copied on Linux only")
+def test_a_deleted_file_is_saved_from_the_open_one(tmp_path: Path) -> None:
+    """As docs/faults.md says: copies of what the service has open, put in place once it has ended."""
+    file = tmp_path / "ledger.db"
+    with serving(sqlite_store(tmp_path)) as process, wired_to(process.address, file) as wire:
+        run = standing(wire, "saved")
+        before = wire.rows()
+        _delete(file)
+        assert wire.refused("Append", good("Append", run)) == UNAVAILABLE
+        held_open = {str(entry.readlink()): entry for entry in Path(f"/proc/{process.popen.pid}/fd").iterdir()}
+        saved = {
+            file: held_open[f"{file} (deleted)"].read_bytes(),
+            Path(f"{file}-wal"): held_open[f"{file}-wal"].read_bytes(),
+        }
+        assert process.stop()[0] == 0
+    Path(f"{file}-shm").unlink()
+    for path, content in saved.items():
+        path.write_bytes(content)
     with wired(tmp_path) as wire:
         assert wire.rows() == before
         wire.call("Append", good("Append", run))
@@ -114,6 +139,6 @@ def test_a_path_stays_the_same_file_where_the_process_goes_elsewhere(
     """A relative path is that of the folder in which the store was opened."""
     monkeypatch.chdir(tmp_path)
     with closing(SqliteRecorder("runs.db")) as store:
-        os.chdir("/")
+        monkeypatch.chdir("/")
         write(store, None, head(version=1))
         assert store.select_head(RUN) == head(version=1)
