@@ -26,8 +26,8 @@ class StoreFiles:
         for name, held in self._held:
             if _identity(name) != held:
                 raise OperationalError(
-                    f"{name} was deleted or replaced under the running service: put the same file back, "
-                    "or stop the service and restore a backup"
+                    f"deleted or replaced under the running service: {name}; put the same file back, "
+                    "or see docs/faults.md before you stop the service"
                 )
 
 
