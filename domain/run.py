@@ -46,7 +46,6 @@ from turnledger.domain.state import (
 from turnledger.domain.usage import Usage
 from turnledger.domain.words import OmissionReason, Role, RunStatus, Source
 
-
 Changes = dict[str, Any]
 """What a fact changes of the state, by field."""
 

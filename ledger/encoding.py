@@ -25,6 +25,10 @@ class Row(StoredEvent):
     body: Body | None = None
     chain: bytes | None = None
 
+    def chained(self, chain: bytes) -> Row:
+        """The row at its place in a chain."""
+        return Row(self.originator_id, self.originator_version, self.topic, self.state, self.body, chain)
+
 
 _ATOMS = frozenset((str, bytes, int, float, bool, type(None), datetime))
 """Types that MessagePack takes as they are; by far the most values are of one."""
@@ -38,7 +42,7 @@ def _field_names(cls: Any) -> tuple[str, ...]:
 
 def plain(value: Any) -> Any:
     """The value as lists, maps and what MessagePack knows; absent, empty and false fields are left out."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind in _ATOMS:
         return value
     names = _field_names(kind)
@@ -55,8 +59,12 @@ def _compact(names: Iterable[str], holder: object) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in names:
         value = getattr(holder, name)
-        if not is_omitted(value):
-            found[name] = value if type(value) in _ATOMS else plain(value)
+        if type(value) in _ATOMS:
+            # Most are, and none of them but these two is left out.
+            if value is not None and value is not False:
+                found[name] = value
+        elif not is_omitted(value):
+            found[name] = plain(value)
     return found
 
 

@@ -52,6 +52,8 @@ SCHEMA_VERSION = 1
 BUSY_SECONDS = 10.0
 BUSY_RETRY_SECONDS = 0.01
 EXPIRED_PER_COMMIT_MAX = 100
+SWEEP_MICROS = 1_000_000
+"""How long no further request is looked for that has expired, once all that had were swept."""
 POLL_SECONDS = 0.2
 
 _SCHEMA = """
@@ -168,6 +170,7 @@ class SqliteRecorder(LedgerRecorder):
         # an empty store would take its place.
         self._existing = f"{Path(path).absolute().as_uri()}?mode=rw"
         self._write_lock = Lock()
+        self._swept_us = 0
         self._readers = _Readers(self._connect_reader)
         with _store_errors(path):
             self._writer = _connect(path)
@@ -226,9 +229,7 @@ class SqliteRecorder(LedgerRecorder):
             if commit:
                 self._insert_request(connection, commit.request)
                 self._write_head(connection, commit)
-            connection.executemany(_INSERT_EVENT, rows)
-            (last,) = connection.execute("SELECT MAX(notification_id) FROM events").fetchone()
-        return range(last - len(rows) + 1, last + 1) if rows else []
+            return [_last_id(connection.execute(_INSERT_EVENT, row)) for row in rows]
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -257,7 +258,9 @@ class SqliteRecorder(LedgerRecorder):
             return
         recorded = _micros(request.recorded_time)
         expired = _micros(request.recorded_time - REQUEST_KEPT)
-        connection.execute(_EXPIRE_REQUESTS, (expired, EXPIRED_PER_COMMIT_MAX))
+        if not 0 <= recorded - self._swept_us < SWEEP_MICROS:
+            swept = connection.execute(_EXPIRE_REQUESTS, (expired, EXPIRED_PER_COMMIT_MAX)).rowcount
+            self._swept_us = recorded if swept < EXPIRED_PER_COMMIT_MAX else 0
         fields = msgspec.msgpack.encode(dict(request.fields))
         values = (request.run_key, request.request_id, request.salt, fields, request.outcome, recorded, expired)
         if connection.execute(_INSERT_REQUEST, values).rowcount != 1:
@@ -449,6 +452,11 @@ def _store_errors(path: str = "") -> Iterator[None]:
         raise IntegrityError(f"{where}{error}") from error
     except sqlite3.Error as error:
         raise OperationalError(f"{where}{error}") from error
+
+
+def _last_id(cursor: sqlite3.Cursor) -> int:
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
 
 
 def _event_values(event: StoredEvent) -> tuple[Any, ...]:

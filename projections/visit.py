@@ -239,7 +239,7 @@ class Visit:
             return
         forms = live.forms
         if forms:
-            gone = {m.version for turn in removed for m in turn.messages}
+            gone = {version for turn in removed for version in turn.versions}
             forms = {version: form for version, form in forms.items() if version not in gone}
         changes.live = replace(live, turns=kept, notice=notice, forms=forms)
         changes.state = replace(
@@ -479,8 +479,11 @@ class Visit:
 
 def _remembered(calls: tuple[PendingCall, ...], kept: Sequence[Turn]) -> tuple[PendingCall, ...]:
     """The calls without those that were given up long ago and stand in no turn of the window."""
-    standing = {m.version for turn in kept for m in turn.messages}
-    left = [call.key for call in calls if call.abandoned and call.version not in standing]
+    abandoned = [call for call in calls if call.abandoned]
+    if len(abandoned) <= ABANDONED_REMEMBERED_MAX:
+        return calls
+    standing = {version for turn in kept for version in turn.versions}
+    left = [call.key for call in abandoned if call.version not in standing]
     forgotten = set(left[:-ABANDONED_REMEMBERED_MAX])
     return tuple(call for call in calls if call.key not in forgotten) if forgotten else calls
 
