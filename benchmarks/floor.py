@@ -48,7 +48,7 @@ class Floor(grpc.GenericRpcHandler):
         self._calls = iter(calls)
         self._tokenizer = tokenizer_named(tokenizer)
 
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
         """The one call."""
         return grpc.unary_unary_rpc_method_handler(self._answer) if details.method == METHOD else None
 

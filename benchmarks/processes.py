@@ -16,9 +16,10 @@ STOP_SECONDS = 30
 @contextmanager
 def service(file: Path) -> Iterator[str]:
     """The address of a real service on a store of its own."""
-    command = [Path(sys.executable).with_name("turnledger"), "serve", "--output", "json"]
-    arguments = ["--store", f"sqlite:///{file}", "--listen", "127.0.0.1:0"]
-    with _running([*command, *arguments]) as line:
+    command = Path(sys.executable).with_name("turnledger")
+    with _running(
+        [command, "serve", "--output", "json", "--store", f"sqlite:///{file}", "--listen", "127.0.0.1:0"]
+    ) as line:
         yield json.loads(line)["address"]
 
 

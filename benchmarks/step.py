@@ -47,8 +47,8 @@ def run(say: Say, *, quick: bool) -> Report:
         "step",
         measured="the median time of a Step with two new messages, answered as a difference to the window before, by "
         "one caller over gRPC on loopback: tokens counted, request id kept, flushed to a SQLite file",
-        against="in the same run, turn about in blocks: a gRPC echo of the same bytes with one parse and one token count of "
-        "the same bodies and one SQLite commit of the same rows; and the same Step in the shortest run",
+        against="in the same run, turn about in blocks: a gRPC echo of the same bytes with one parse and one token "
+        "count of the same bodies and one SQLite commit of the same rows; and the same Step in the shortest run",
         figures={
             "step": milliseconds(ours),
             "floor": milliseconds(floor),

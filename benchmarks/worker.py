@@ -18,7 +18,7 @@ TIMEOUT_SECONDS = 60.0
 
 def call_on(channel: grpc.Channel, method: str) -> Callable[[bytes], bytes]:
     """A call that takes and gives bytes."""
-    call = channel.unary_unary(method)
+    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
     return lambda request: call(request, timeout=TIMEOUT_SECONDS)
 
 

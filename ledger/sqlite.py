@@ -52,8 +52,6 @@ SCHEMA_VERSION = 1
 BUSY_SECONDS = 10.0
 BUSY_RETRY_SECONDS = 0.01
 EXPIRED_PER_COMMIT_MAX = 100
-SWEEP_MICROS = 1_000_000
-"""How long no further request is looked for that has expired, once all that had were swept."""
 POLL_SECONDS = 0.2
 
 _SCHEMA = """
@@ -170,7 +168,6 @@ class SqliteRecorder(LedgerRecorder):
         # an empty store would take its place.
         self._existing = f"{Path(path).absolute().as_uri()}?mode=rw"
         self._write_lock = Lock()
-        self._swept_us = 0
         self._readers = _Readers(self._connect_reader)
         with _store_errors(path):
             self._writer = _connect(path)
@@ -258,9 +255,7 @@ class SqliteRecorder(LedgerRecorder):
             return
         recorded = _micros(request.recorded_time)
         expired = _micros(request.recorded_time - REQUEST_KEPT)
-        if not 0 <= recorded - self._swept_us < SWEEP_MICROS:
-            swept = connection.execute(_EXPIRE_REQUESTS, (expired, EXPIRED_PER_COMMIT_MAX)).rowcount
-            self._swept_us = recorded if swept < EXPIRED_PER_COMMIT_MAX else 0
+        connection.execute(_EXPIRE_REQUESTS, (expired, EXPIRED_PER_COMMIT_MAX))
         fields = msgspec.msgpack.encode(dict(request.fields))
         values = (request.run_key, request.request_id, request.salt, fields, request.outcome, recorded, expired)
         if connection.execute(_INSERT_REQUEST, values).rowcount != 1:

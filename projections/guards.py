@@ -32,7 +32,7 @@ def pin_latest_results(turns: Turns, *, recent: int, request: int, limit: int, b
     """Walks from the newest turn to the request; the first sighting of a tool claims it (3.2 to 3.5)."""
     if limit == 0:
         return Pinned()
-    claimed: set[Observed] = set()
+    claimed: set[Observed | bytes] = set()
     outside: list[int] = []
     first_recent = len(turns) - recent
     for index in reversed(range(len(turns))):
@@ -41,7 +41,7 @@ def pin_latest_results(turns: Turns, *, recent: int, request: int, limit: int, b
             break
         if not turn.last_result:
             continue
-        things = turn.observed if by_arguments else [(name, b"") for name, _ in turn.observed]
+        things = turn.observed if by_arguments else turn.tools
         if claimed.issuperset(things):
             continue
         claimed.update(things)

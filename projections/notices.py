@@ -7,7 +7,8 @@ while it stands: it speaks of the iteration of the drop, and names messages by i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from turnledger.domain.ids import message_id
 from turnledger.domain.state import DROPPED_TOOLS_MAX, Dropped
@@ -40,9 +41,9 @@ def _named(tools: tuple[bytes, ...]) -> str:
     return named + ", …" if len(tools) > NAMED_TOOLS_MAX else named
 
 
-def with_removed(dropped: Dropped, removed: Sequence[Turn]) -> Dropped:
-    """What is not being re-sent once these turns, oldest first, have left too."""
-    nameable = [name for name in observations(removed) if _TOOL_NAME.fullmatch(name)]
+def with_removed(dropped: Dropped, removed: Sequence[Turn], observations: Iterable[bytes]) -> Dropped:
+    """What is not being re-sent once these turns, oldest first, and their results have left too."""
+    nameable = [name for name in observations if _TOOL_NAME.fullmatch(name)]
     tools = list(dict.fromkeys([*nameable, *dropped.tools]))
     first = removed[0].first
     return Dropped(
@@ -55,4 +56,4 @@ def with_removed(dropped: Dropped, removed: Sequence[Turn]) -> Dropped:
 
 def observations(turns: Sequence[Turn]) -> tuple[bytes, ...]:
     """The tools whose results the turns hold, latest first, each once."""
-    return tuple(dict.fromkeys(name for turn in reversed(turns) for name, _ in reversed(turn.observed)))
+    return tuple(dict.fromkeys(chain.from_iterable([turn.tools for turn in reversed(turns)])))

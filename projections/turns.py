@@ -31,8 +31,12 @@ class Turn:
     """Version of its last message with results; 0 where it has none."""
     versions: tuple[int, ...] = field(init=False)
     """Of its messages."""
+    is_system: bool = field(init=False)
+    """A system or developer message inside the run."""
     observed: tuple[Observed, ...] = field(init=False)
-    """What its results are results of, in order of arrival."""
+    """What its results are results of, latest first."""
+    tools: tuple[bytes, ...] = field(init=False)
+    """The tools of these."""
     writers: tuple[str, ...] = field(init=False)
     """Who wrote each message."""
     piece: Piece | None = field(init=False)
@@ -48,15 +52,12 @@ class Turn:
         put(self, "last", versions[-1])
         with_results = [m for m in messages if m.results]
         put(self, "last_result", with_results[-1].version if with_results else 0)
-        observed = [(r.name, r.arguments_tag) for m in with_results for r in m.results]
+        put(self, "is_system", messages[0].role is Role.SYSTEM)
+        observed = [(r.name, r.arguments_tag) for m in reversed(with_results) for r in reversed(m.results)]
         put(self, "observed", tuple(observed))
+        put(self, "tools", tuple([name for name, _ in observed]))
         put(self, "writers", tuple([m.writer for m in messages]))
         put(self, "piece", Piece.of([message_entry(m, None) for m in messages]) if _is_as_sent(messages) else None)
-
-    @property
-    def is_system(self) -> bool:
-        """A system or developer message inside the run."""
-        return self.messages[0].role is Role.SYSTEM
 
     def holds(self, version: int) -> bool:
         """Whether the message is part of the turn."""

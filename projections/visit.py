@@ -71,6 +71,8 @@ class _Changes:
     live: Live
     state: RunState
     removed: tuple[Turn, ...] = ()
+    observations: tuple[bytes, ...] = ()
+    """The tools whose results were removed."""
     reasons: Reasons | None = None
     """Why each turn of the window before stays; None where no drop was planned."""
     span: range = range(0)
@@ -227,7 +229,8 @@ class Visit:
             raise AssertionError(f"a strategy asked for {span}, but the plan is {planned.span}")
         live = self._live
         removed = live.turns[span.start : span.stop]
-        dropped = notices.with_removed(self._state.dropped, removed)
+        observations = notices.observations(removed)
+        dropped = notices.with_removed(self._state.dropped, removed, observations)
         kept = live.turns[: span.start] + live.turns[span.stop :]
         reaches_front = all(reason in _NEVER_LEAVES for reason in planned.reasons[: span.start])
         position = self._notice_position(span, reaches_front)
@@ -247,7 +250,7 @@ class Visit:
             calls=_remembered(state.calls, kept),
             omissions=_still_told(state.omissions, kept, removed[-1].last),
         )
-        changes.removed, changes.span = removed, span
+        changes.removed, changes.span, changes.observations = removed, span, observations
 
     def _notice_position(self, span: range, reaches_front: bool) -> int | None:
         """How many kept turns stand before the notice; None where the window has none (5.1, 5.3)."""
@@ -410,11 +413,12 @@ class Visit:
             removed=_spans(gone),
             removed_count=sum([len(turn.messages) for turn in gone]),
             removed_stages=tuple(dict.fromkeys(chain.from_iterable([turn.writers for turn in gone]))),
-            removed_lived_max=state.iteration + 1 - min(turn.messages[0].iteration for turn in gone) if gone else 0,
+            # The oldest turn comes first.
+            removed_lived_max=state.iteration + 1 - gone[0].messages[0].iteration if gone else 0,
             rewritten=tuple((v, v) for v in rewritten),
             rewritten_count=len(rewritten),
             refusals=self._refusals(changes, decision),
-            dropped_observations=notices.observations(changes.removed),
+            dropped_observations=changes.observations,
             pins=self._pins(changes.plan),
             omissions=changes.state.omissions,
             mends=(
@@ -430,12 +434,13 @@ class Visit:
 
     def _newly_authored(self, entries: Sequence[Entry]) -> Iterator[int]:
         """Indexes of authored items beyond those of the same bytes that the window before had."""
-        before = Counter(self._previous.keys)
-        for index, entry in enumerate(entries):
-            if entry.content:
-                before[entry.key] -= 1
-                if before[entry.key] < 0:
-                    yield index
+        authored = [(index, entry.key) for index, entry in enumerate(entries) if entry.content]
+        keys = {key for _, key in authored}
+        before = Counter(filter(keys.__contains__, self._previous.keys))
+        for index, key in authored:
+            before[key] -= 1
+            if before[key] < 0:
+                yield index
 
     def _item_id(self, entries: Sequence[Entry], index: int) -> str | None:
         if index >= len(entries):
@@ -507,26 +512,21 @@ def _names_pin(refusals: Iterable[Refusal]) -> bool:
 
 
 def _spans(turns: Sequence[Turn]) -> tuple[Span, ...]:
-    """Versions of the messages of turns as ranges of neighbours."""
+    """Versions of the messages of turns, oldest turn first, as ranges of neighbours."""
+    if not turns:
+        return ()
+    first, last = turns[0].messages[0], max(turns, key=lambda turn: turn.last).messages[-1]
+    if sum([len(turn.messages) for turn in turns]) == last.ordinal - first.ordinal + 1:
+        return ((first.version, last.version),)
     spans: list[Span] = []
-    next_ordinal = 0
-    for first, last in sorted(_unbroken(turns), key=lambda run: run[0].version):
-        if spans and first.ordinal == next_ordinal:
-            spans[-1] = (spans[-1][0], last.version)
+    ordinal = 0
+    for message in sorted((m for turn in turns for m in turn.messages), key=lambda m: m.version):
+        if spans and message.ordinal == ordinal + 1:
+            spans[-1] = (spans[-1][0], message.version)
         else:
-            spans.append((first.version, last.version))
-        next_ordinal = last.ordinal + 1
+            spans.append((message.version, message.version))
+        ordinal = message.ordinal
     return tuple(spans)
-
-
-def _unbroken(turns: Sequence[Turn]) -> Iterator[tuple[Message, Message]]:
-    """First and last of messages that follow each other in the ledger: of whole turns, where nothing came between."""
-    for turn in turns:
-        messages = turn.messages
-        if messages[-1].ordinal - messages[0].ordinal == len(messages) - 1:
-            yield messages[0], messages[-1]
-        else:
-            yield from zip(messages, messages, strict=True)
 
 
 def _rows(turns: Sequence[Turn], by_turn: Sequence[RefusalReason | None]) -> Iterable[Refusal]:
