@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,10 +31,10 @@ class Process:
 
 
 @contextmanager
-def serving(store: str) -> Iterator[Process]:
-    """A service in a process of its own."""
+def serving(store: str, *, prefix: Sequence[str] = ()) -> Iterator[Process]:
+    """A service in a process of its own; ``prefix`` is the beginning of a command that runs it."""
     began = time.monotonic()
-    command = [COMMAND, "serve", "--store", store, "--listen", "127.0.0.1:0"]
+    command = [*prefix, COMMAND, "serve", "--store", store, "--listen", "127.0.0.1:0"]
     popen = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert popen.stderr

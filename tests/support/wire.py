@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -95,10 +97,27 @@ class Wire:
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of every table: events with bodies and chains, directory, requests."""
-        with closing(sqlite3.connect(f"file:{self._file}?mode=ro", uri=True)) as store:
-            names = [name for (name,) in store.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-            assert {"events", "runs", "requests"} <= {*names}
-            return {name: store.execute(f"SELECT * FROM {name}").fetchall() for name in names}
+        return rows_of(self._file)
+
+
+class FarWire(Wire):
+    """Likewise, on a file that is there for the service alone, and is looked at in a copy."""
+
+    def rows(self) -> dict[str, list[tuple[Any, ...]]]:
+        """See :class:`Wire`."""
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "copy.db"
+            for suffix in ("", "-wal"):
+                shutil.copy(f"{self._file}{suffix}", f"{copy}{suffix}")
+            return rows_of(copy, mode="rw")
+
+
+def rows_of(file: Path, mode: str = "ro") -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table of a store."""
+    with closing(sqlite3.connect(f"file:{file}?mode={mode}", uri=True)) as store:
+        names = [name for (name,) in store.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        assert {"events", "runs", "requests"} <= {*names}
+        return {name: store.execute(f"SELECT * FROM {name}").fetchall() for name in names}
 
 
 def read_refusal(error: grpc.RpcError) -> Refusal:
@@ -129,12 +148,12 @@ def wired(folder: Path, change: Callable[[Ledger], object] = lambda ledger: None
 
 
 @contextmanager
-def wired_to(address: str, file: Path) -> Iterator[Wire]:
+def wired_to(address: str, file: Path, kind: type[Wire] = Wire) -> Iterator[Wire]:
     """A service that runs elsewhere, on a file."""
     # Neither a limit of the channel nor a retry may come before what the service says.
     channel_options = [("grpc.max_receive_message_length", -1), ("grpc.enable_retries", 0)]
     with grpc.insecure_channel(address, channel_options) as channel:
-        yield Wire(channel, file)
+        yield kind(channel, file)
 
 
 # A run in which every write has something to do
