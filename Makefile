@@ -44,7 +44,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 
 types: setup
-	$(BIN)/mypy $(foreach package,$(TYPED),-p turnledger.$(package))
+	$(BIN)/mypy $(foreach package,$(TYPED),-p turnledger.$(package)) -p benchmarks
 
 imports: setup
 	$(BIN)/lint-imports

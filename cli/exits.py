@@ -35,8 +35,18 @@ class Damaged(Exception):
     """A file that can't be imported; its text has one line for each damage."""
 
 
+class NotInstalled(Exception):
+    """A package that a command needs is not there; its text says how to get it."""
+
+
+class ModelSilent(Exception):
+    """The model that the demonstration was told to use does not answer."""
+
+
 _EXITS: tuple[tuple[type[BaseException], Exit], ...] = (
     (Damaged, Exit.DAMAGED),
+    (NotInstalled, Exit.USAGE),
+    (ModelSilent, Exit.UNREACHABLE),
     (BadRequest, Exit.USAGE),
     (Unavailable, Exit.UNREACHABLE),
     (PersistenceError, Exit.UNREACHABLE),

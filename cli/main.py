@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 from rich.text import Text
+from typer.core import TyperGroup
 
 from turnledger.cli.commands import demo, doctor, importing, policies, runs, service, windows
 from turnledger.cli.exits import REPORTED, Exit, exit_of, hint_of
@@ -31,8 +33,28 @@ RESERVED = (
 )
 """Words that no command and no alias takes before its time."""
 
+# The shell is named, not guessed from what started the command.
+os.environ.setdefault("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+"""A command line that can't be understood; typer gives it no public name."""
+
+
+class _Commands(TyperGroup):
+    """The commands; whoever stops reading the output has seen enough."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]  # typer's public name of the context
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # What is still buffered has no reader; the interpreter must not try to flush it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return Exit.DONE
+
+
 app = typer.Typer(
     name="turnledger",
+    cls=_Commands,
     help="A ledger for AI-agent runs: every message kept, every window explained, every iteration replayable.",
     epilog=EPILOG,
     no_args_is_help=True,
@@ -65,24 +87,35 @@ app.command("doctor")(doctor.doctor)
 def main() -> None:
     """The entry point: errors that people can mend are a line or two, not a traceback."""
     try:
-        app()
+        sys.exit(app(prog_name="turnledger", standalone_mode=False) or Exit.DONE)
     except REPORTED as error:
         _report(error)
         sys.exit(exit_of(error))
-    except BrokenPipeError:
-        # Whoever reads the output has seen enough.
-        sys.stderr.close()
-        sys.exit(Exit.DONE)
+    except _UsageError as error:
+        if _wants_json(sys.argv):
+            _report_json({"exit_code": Exit.USAGE, "message": error.format_message()})  # type: ignore[attr-defined]
+        else:
+            # Not for commands that are understood, which are quicker without.
+            from typer.rich_utils import rich_format_error
+
+            rich_format_error(error)  # type: ignore[arg-type]
+        sys.exit(Exit.USAGE)
+    except typer.Abort:
+        sys.exit(Exit.INTERRUPTED)
 
 
 def _report(error: BaseException) -> None:
     hint = hint_of(error)
     if _wants_json(sys.argv):
-        sys.stderr.write(msgspec.json.encode({"error": _document(error, hint)}).decode() + "\n")
+        _report_json(_document(error, hint))
         return
     notes().print(Text.assemble(("turnledger: ", "bold red"), printable(str(error))), soft_wrap=True)
     if hint:
         notes().print(Text(hint, "dim"), soft_wrap=True)
+
+
+def _report_json(error: dict[str, Any]) -> None:
+    sys.stderr.write(msgspec.json.encode({"error": error}).decode() + "\n")
 
 
 def _document(error: BaseException, hint: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -35,10 +36,17 @@ OutputOption = Annotated[
 ]
 
 
+class _Output(Console):
+    """A console that leaves it to the command what becomes of output that nobody reads."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 @cache
 def console() -> Console:
     """Standard output, for people."""
-    return Console(highlight=False)
+    return _Output(highlight=False)
 
 
 @cache
@@ -150,10 +158,23 @@ def when(moment: datetime) -> str:
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+PROGRESS_AFTER_SECONDS = 0.7
+"""What is done sooner shows no progress."""
+
+
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Any]:
-    """A bar on standard error where that is a terminal; yields what is called after each unit of work."""
+def progress(what: str, total: int | None) -> Iterator[Any]:
+    """A bar on standard error where that is a terminal, once the work has taken a while; yields what is called after
+    each unit of work. A ``total`` of None is work whose size is not known."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=notes(), transient=True, disable=not notes().is_terminal) as bar:
-        task = bar.add_task(what, total=total)
+    bar = Progress(*columns, console=notes(), transient=True, disable=not notes().is_terminal)
+    task = bar.add_task(what, total=total)
+    later = threading.Timer(PROGRESS_AFTER_SECONDS, bar.start)
+    later.daemon = True
+    later.start()
+    try:
         yield lambda done=1: bar.advance(task, done)
+    finally:
+        later.cancel()
+        later.join()
+        bar.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from turnledger.domain.errors import FieldInvalid, shown
 from turnledger.grpc.server import DEFAULT_LISTEN, start
 from turnledger.ledger.stores import SQLITE_PREFIX
 
+SERVER_VARIABLE = "TURNLEDGER_SERVER"
+"""Where a service is named once for all commands; a store named on the command line goes before it."""
 PRINCIPAL = "turnledger-cli"
 """Who the command says it is; on record with what it writes."""
 
@@ -23,7 +26,7 @@ ServerOption = Annotated[
     str,
     typer.Option(
         help="The service that has the runs: HOST:PORT or unix:PATH.",
-        envvar="TURNLEDGER_SERVER",
+        envvar=SERVER_VARIABLE,
         show_default=DEFAULT_LISTEN,
     ),
 ]
@@ -67,7 +70,7 @@ class Target:
             yield client
 
     def _check_store(self, *, creates: bool) -> None:
-        if self.server:
+        if self.server and self.server != os.environ.get(SERVER_VARIABLE):
             raise FieldInvalid("store", "is given in place of --server, not beside it", shown(self.server))
         is_file = self.store.startswith(SQLITE_PREFIX)
         if is_file and not creates and not Path(self.store.removeprefix(SQLITE_PREFIX)).is_file():

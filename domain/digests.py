@@ -11,7 +11,6 @@ import hmac
 import struct
 from collections.abc import Iterable
 from enum import IntEnum
-from itertools import takewhile
 
 SALT_BYTES = 16
 NO_ENVELOPE = bytes(32)
@@ -97,4 +96,9 @@ def window_digest(envelope_commitment: bytes | None, final_items_hash: bytes) ->
 
 def common_prefix(left: Iterable[bytes], right: Iterable[bytes]) -> int:
     """How many leading keys are equal."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
+    count = 0
+    for one, other in zip(left, right, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count

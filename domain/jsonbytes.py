@@ -41,7 +41,7 @@ def parse(data: bytes) -> Any:
         # Lone surrogates written raw are no UTF-8, but they are what some systems send.
         text = data.decode("utf-8", "surrogatepass")
         _check_nesting(text)
-        return json.loads(text, parse_constant=_no_constant, parse_int=_integer, parse_float=_float)
+        return _DECODER.decode(text)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
@@ -50,7 +50,7 @@ def parse_exact(data: bytes) -> Any:
     """As :func:`parse`, with every number that Python might write otherwise as a :class:`Number`, so that
     :func:`dump` gives it back as it was."""
     text = data.decode("utf-8", "surrogatepass")
-    return json.loads(text, parse_constant=_no_constant, parse_int=_exact_integer, parse_float=Number)
+    return _EXACT_DECODER.decode(text)
 
 
 def _check_nesting(text: str) -> None:
@@ -75,6 +75,10 @@ def _exact_integer(text: str) -> int | Number:
     return Number(text) if text == "-0" or len(text) > INTEGER_DIGITS_MAX else int(text)
 
 
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_int=_integer, parse_float=_float)
+_EXACT_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_int=_exact_integer, parse_float=Number)
+
+
 def dump(value: object) -> bytes:
     """Compact JSON bytes of a value, deterministic for a given order of keys.
 
@@ -87,27 +91,52 @@ def dump(value: object) -> bytes:
         return _dumped(value, ensure_ascii=True).encode("ascii")
 
 
+class _HoldsNumber(Exception):
+    """A value holds a :class:`Number`."""
+
+
+def _without_form(given: object) -> NoReturn:
+    if isinstance(given, Number):
+        raise _HoldsNumber
+    raise TypeError(f"{type(given).__name__} has no form in JSON")
+
+
+_SEPARATORS = (",", ":")
+_ENCODERS = {
+    ensure_ascii: json.JSONEncoder(
+        ensure_ascii=ensure_ascii, allow_nan=False, separators=_SEPARATORS, default=_without_form
+    )
+    for ensure_ascii in (False, True)
+}
+_CANONICAL_ENCODER = json.JSONEncoder(allow_nan=False, separators=_SEPARATORS, sort_keys=True)
+
+
 def _dumped(value: object, *, ensure_ascii: bool) -> str:
+    try:
+        return _ENCODERS[ensure_ascii].encode(value)
+    except _HoldsNumber:
+        return _dumped_exactly(value, ensure_ascii=ensure_ascii)
+
+
+def _dumped_exactly(value: object, *, ensure_ascii: bool) -> str:
     numbers: list[str] = []
     # Stands for a number until the text is there; random, so that nothing in the text can be taken for it.
     stand_in = uuid.uuid4().hex
 
     def number(given: object) -> str:
         if not isinstance(given, Number):
-            raise TypeError(f"{type(given).__name__} has no form in JSON")
+            _without_form(given)
         numbers.append(given.text)
         return stand_in
 
-    text = json.dumps(value, ensure_ascii=ensure_ascii, allow_nan=False, separators=(",", ":"), default=number)
-    if not numbers:
-        return text
+    text = json.dumps(value, ensure_ascii=ensure_ascii, allow_nan=False, separators=_SEPARATORS, default=number)
     first, *others = text.split(f'"{stand_in}"')
     return first + "".join(n + other for n, other in zip(numbers, others, strict=True))
 
 
 def canonical(value: object) -> bytes:
     """As :func:`dump`, with keys in order: equal values give equal bytes."""
-    return json.dumps(value, allow_nan=False, separators=(",", ":"), sort_keys=True).encode("ascii")
+    return _CANONICAL_ENCODER.encode(value).encode("ascii")
 
 
 def text_bytes(text: str) -> bytes:

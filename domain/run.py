@@ -46,6 +46,9 @@ from turnledger.domain.state import (
 from turnledger.domain.usage import Usage
 from turnledger.domain.words import OmissionReason, Role, RunStatus, Source
 
+Changes = dict[str, Any]
+"""What a fact changes of the state, by field."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
@@ -391,35 +394,36 @@ class Run:
         """The run after one more fact or window."""
         if isinstance(event, e.WindowBuilt):
             return replace(self, state=event.state)
-        version = event.originator_version
-        state = replace(self.state, version=version)
+        state = self.state
+        changes: Changes = {"version": event.originator_version}
         if not isinstance(event, e.UsageReported):
-            state = replace(state, fact_version=version)
+            changes["fact_version"] = event.originator_version
         match event:
             case e.MessageAppended():
-                state = _with_message(state, event)
+                changes |= _of_message(state, event)
             case e.EnvelopeSet():
-                state = _with_envelope(state, event)
+                changes |= _of_envelope(state, event)
             case e.UsageReported():
-                state = _with_report(state, event)
+                changes |= _of_report(state, event)
             case e.RunPaused():
                 calls = tuple(
                     replace(c, paused=True, awaits_person=event.awaits_person) if c.key in event.calls else c
                     for c in state.calls
                 )
-                state = replace(state, status=RunStatus.PAUSED, calls=calls)
+                changes |= {"status": RunStatus.PAUSED, "calls": calls}
             case e.RunResumed():
                 calls = tuple(replace(c, paused=False, awaits_person=False) for c in state.calls)
-                state = replace(state, status=RunStatus.OPEN, calls=calls)
+                changes |= {"status": RunStatus.OPEN, "calls": calls}
             case e.ToolCallAbandoned():
                 calls = tuple(
                     replace(c, abandoned=True, paused=False, awaits_person=False) if c.key == event.call else c
                     for c in state.calls
                 )
-                state = replace(state, calls=calls)
+                changes["calls"] = calls
             case e.RunClosed():
-                state = replace(state, status=event.status)
-        return replace(self, state=state)
+                changes["status"] = event.status
+        # A state is put together once for a fact: it has many fields, and this is done for every message.
+        return Run(self.key, self.opening, replace(state, **changes), self.arguments_key)
 
 
 def opened(event: e.RunOpened) -> Run:
@@ -489,36 +493,37 @@ def _result(index: int, read: ReadResult, call: PendingCall | None) -> Result:
     return Result(call.version, call.index, call.name, call.arguments_tag, read.is_error)
 
 
-def _with_message(state: RunState, event: e.MessageAppended) -> RunState:
+def _of_message(state: RunState, event: e.MessageAppended) -> Changes:
     message = event.message
-    state = replace(state, message_count=message.ordinal)
+    changes: Changes = {"message_count": message.ordinal}
     if message.mark is not None:
-        state = _with_marked(state, message)
+        changes |= _of_marked(state, message)
     elif message.results:
-        state = _with_results(state, message)
+        changes |= _of_results(state, message)
     if message.mark is None:
-        state = replace(state, last_message=message.version)
+        changes["last_message"] = message.version
         if message.request:
-            state = replace(state, flagged_request=message.version)
+            changes["flagged_request"] = message.version
         if message.role is Role.USER and message.source is Source.PERSON:
-            state = replace(state, person_message=message.version)
+            changes["person_message"] = message.version
     if message.role is Role.MODEL:
-        state = _with_reply(state, message)
+        # A reply has no results, so what was changed above are no calls.
+        changes |= _of_reply(state, message)
     if event.usage is not None:
-        state = _with_reply_usage(state, message, event.usage, event.usage_implausible)
-    return state
+        changes |= _of_reply_usage(state, message, event.usage, event.usage_implausible)
+    return changes
 
 
-def _with_marked(state: RunState, message: Message) -> RunState:
+def _of_marked(state: RunState, message: Message) -> Changes:
     assert message.mark is not None
     omission = Omission(message.mark, message.version)
     late = {CallKey(r.call_version, r.call_index) for r in message.results}
     # The call stays as it is rendered; another result for it would be a second.
     calls = tuple(replace(c, late=True) if c.abandoned and c.key in late else c for c in state.calls)
-    return replace(state, omissions=(*state.omissions, omission), calls=calls)
+    return {"omissions": (*state.omissions, omission), "calls": calls}
 
 
-def _with_results(state: RunState, message: Message) -> RunState:
+def _of_results(state: RunState, message: Message) -> Changes:
     answered = {CallKey(r.call_version, r.call_index) for r in message.results}
     replaced = any(c.closed for c in state.calls if c.key in answered)
     calls = tuple(c for c in state.calls if c.key not in answered)
@@ -527,15 +532,14 @@ def _with_results(state: RunState, message: Message) -> RunState:
         beside = {c.reply_version for c in state.calls if c.key in answered}
         calls = tuple(replace(c, beside_content=True) if c.reply_version in beside else c for c in calls)
         replies = tuple(r._replace(beside_content=True) if r.version in beside else r for r in replies)
-    return replace(
-        state,
-        calls=calls,
-        replies=replies,
-        closings_replaced=(*state.closings_replaced, message.version) if replaced else state.closings_replaced,
-    )
+    return {
+        "calls": calls,
+        "replies": replies,
+        "closings_replaced": (*state.closings_replaced, message.version) if replaced else state.closings_replaced,
+    }
 
 
-def _with_reply(state: RunState, message: Message) -> RunState:
+def _of_reply(state: RunState, message: Message) -> Changes:
     first = message.reply or message.version
     beside = any(r.beside_content for r in state.replies if r.version == first)
     answers, answered = message.answers or 0, state.answered_iteration
@@ -548,50 +552,48 @@ def _with_reply(state: RunState, message: Message) -> RunState:
     replies = state.replies
     if message.reply_id is not None and message.reply is None:
         replies = (*replies, Reply(message.reply_id, first, message.answers, message.read_through or 0))
-    return replace(
-        state,
-        calls=state.calls + made,
-        replies=replies[-REPLIES_REMEMBERED_MAX:],
-        read_through=max(state.read_through, message.read_through or 0),
-        answered_iteration=max(answered, answers),
-        unanswered=unanswered[-UNANSWERED_REMEMBERED_MAX:],
-    )
+    return {
+        "calls": state.calls + made,
+        "replies": replies[-REPLIES_REMEMBERED_MAX:],
+        "read_through": max(state.read_through, message.read_through or 0),
+        "answered_iteration": max(answered, answers),
+        "unanswered": unanswered[-UNANSWERED_REMEMBERED_MAX:],
+    }
 
 
-def _with_envelope(state: RunState, event: e.EnvelopeSet) -> RunState:
+def _of_envelope(state: RunState, event: e.EnvelopeSet) -> Changes:
     holder = event.same_as or event.originator_version
     envelopes = state.envelopes
     if event.same_as is None:
         envelopes = (*envelopes, (holder, event.size_bytes))[-ENVELOPES_REMEMBERED_MAX:]
     in_force = EnvelopeInForce(holder, event.commitment, event.has_tools, event.tokens)
-    return replace(state, envelope=in_force, envelopes=envelopes)
+    return {"envelope": in_force, "envelopes": envelopes}
 
 
-def _with_reply_usage(state: RunState, message: Message, usage: Usage, implausible: bool) -> RunState:
+def _of_reply_usage(state: RunState, message: Message, usage: Usage, implausible: bool) -> Changes:
     """A reply brings its usage; a split one repeats it with each part, and it may have been reported before."""
     reply, last = message.reply or message.version, state.usage
     iteration = message.answers or state.answered_iteration
     is_reported = last is not None and not last.reply_version and last.iteration == message.answers
     again = last is not None and (last.reply_version == reply or is_reported)
-    return _with_usage(state, ReportedUsage(iteration, usage, implausible, reply), again=again)
+    return _of_usage(state, ReportedUsage(iteration, usage, implausible, reply), again=again)
 
 
-def _with_report(state: RunState, event: e.UsageReported) -> RunState:
+def _of_report(state: RunState, event: e.UsageReported) -> Changes:
     """A report corrects what is known of the same call."""
     last = state.usage
     again = last is not None and last.iteration == event.iteration
     reply = last.reply_version if last is not None and again else 0
-    return _with_usage(state, ReportedUsage(event.iteration, event.usage, event.usage_implausible, reply), again=again)
+    return _of_usage(state, ReportedUsage(event.iteration, event.usage, event.usage_implausible, reply), again=again)
 
 
-def _with_usage(state: RunState, report: ReportedUsage, *, again: bool) -> RunState:
+def _of_usage(state: RunState, report: ReportedUsage, *, again: bool) -> Changes:
     last, usage = state.usage, report.usage
     counted = last.usage if last is not None and again else Usage()
     # What comes late of an earlier call counts, but says nothing of the latest.
     is_latest = last is None or report.iteration >= last.iteration
-    return replace(
-        state,
-        usage=report if is_latest else last,
-        input_tokens=state.input_tokens + (usage.input_tokens or 0) - (counted.input_tokens or 0),
-        output_tokens=state.output_tokens + (usage.output_tokens or 0) - (counted.output_tokens or 0),
-    )
+    return {
+        "usage": report if is_latest else last,
+        "input_tokens": state.input_tokens + (usage.input_tokens or 0) - (counted.input_tokens or 0),
+        "output_tokens": state.output_tokens + (usage.output_tokens or 0) - (counted.output_tokens or 0),
+    }

@@ -23,6 +23,8 @@ from turnledger.grpc.limits import STREAM_THREADS, STREAMS_MAX
 from turnledger.v1 import error_reason_pb2
 
 log = structlog.get_logger("turnledger.grpc")
+Log = Any
+"""A structlog logger, bound once: it costs as much as the line itself."""
 Handler = Any
 """grpc.RpcMethodHandler: a named tuple whose fields depend on the kind of call."""
 
@@ -34,6 +36,9 @@ class CallInterceptor(grpc.ServerInterceptor):
         self.stopping = Event()
         self._streams = Semaphore(STREAMS_MAX)
         self._stream_pool = ThreadPoolExecutor(STREAM_THREADS, thread_name_prefix="stream")
+        self._log = log.bind()
+        self._wrapped: dict[str, Handler] = {}
+        """Handlers by method, wrapped once: the library asks again for every call."""
 
     def close(self) -> None:
         """Ends the threads of streams once the server has stopped."""
@@ -43,17 +48,23 @@ class CallInterceptor(grpc.ServerInterceptor):
         self, continuation: Callable[[grpc.HandlerCallDetails], Handler], details: grpc.HandlerCallDetails
     ) -> Handler:
         """The handler of a call, wrapped."""
-        handler = continuation(details)
         method: str = details.method
+        known = self._wrapped.get(method)
+        if known is not None:
+            return known
+        handler = continuation(details)
         if handler is None or not method.startswith("/turnledger."):
             return handler
         if handler.unary_unary:
-            return handler._replace(unary_unary=self._unary(method, handler.unary_unary))
-        return handler._replace(unary_stream=self._stream(method, handler.unary_stream))
+            wrapped = handler._replace(unary_unary=self._unary(method, handler.unary_unary))
+        else:
+            wrapped = handler._replace(unary_stream=self._stream(method, handler.unary_stream))
+        self._wrapped[method] = wrapped
+        return wrapped
 
     def _unary(self, method: str, behavior: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         def call(request: Message, context: grpc.ServicerContext) -> Any:
-            with _Call(method, request, context) as running:
+            with _Call(method, request, context, self._log) as running:
                 running.check(self.stopping)
                 return running.answered(behavior(request, context))
 
@@ -61,7 +72,7 @@ class CallInterceptor(grpc.ServerInterceptor):
 
     def _stream(self, method: str, behavior: Callable[[Any, Any], Iterator[Any]]) -> Callable[[Any, Any], Any]:
         def call(request: Message, context: grpc.ServicerContext) -> Iterator[Any]:
-            with _Call(method, request, context) as running:
+            with _Call(method, request, context, self._log) as running:
                 running.check(self.stopping)
                 if not self._streams.acquire(blocking=False):
                     raise ServiceBusy(f"{STREAMS_MAX} streams are open")
@@ -81,10 +92,11 @@ class CallInterceptor(grpc.ServerInterceptor):
 class _Call:
     """One call: its errors become statuses, its end becomes a log line."""
 
-    def __init__(self, method: str, request: Message, context: grpc.ServicerContext) -> None:
+    def __init__(self, method: str, request: Message, context: grpc.ServicerContext, log: Log) -> None:
         self._method = method.rpartition("/")[2]
         self._request = request
         self._context = context
+        self._log = log
         self._started = time.perf_counter()
         self._outcome = "ok"
 
@@ -105,24 +117,24 @@ class _Call:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None or isinstance(error, GeneratorExit):
-            self._log(self._outcome if error is None else "cancelled")
+            self._note(self._outcome if error is None else "cancelled")
             return
         if isinstance(error, PersistenceError):
-            self._log(StoreUnavailable.reason, store_error=shown(str(error)))
+            self._note(StoreUnavailable.reason, store_error=shown(str(error)))
             self._abort(status_of(StoreUnavailable(f"the store does not answer: {type(error).__name__}")))
         if isinstance(error, TurnledgerError):
-            self._log(error.reason)
+            self._note(error.reason)
             self._abort(status_of(error))
         fault_id = secrets.token_hex(8)
-        log.error("fault", outcome="INTERNAL", fault_id=fault_id, trace=places(error), **self._facts())
+        self._log.error("fault", outcome="INTERNAL", fault_id=fault_id, trace=places(error), **self._facts())
         self._abort(internal_status(fault_id))
 
     def _abort(self, status: status_pb2.Status) -> NoReturn:
         self._context.abort_with_status(rpc_status.to_status(status))
         raise AssertionError(code_pb2.Code.Name(status.code))  # abort_with_status always raises
 
-    def _log(self, outcome: str, **more: str) -> None:
-        log.info("call", outcome=outcome, **more, **self._facts())
+    def _note(self, outcome: str, **more: str) -> None:
+        self._log.info("call", outcome=outcome, **more, **self._facts())
 
     def _facts(self) -> dict[str, Any]:
         """What may be logged of a call: never content."""

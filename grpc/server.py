@@ -131,6 +131,17 @@ def serve(store: str, listen: str, ready: Callable[[str], None] | None = None, *
     log.info("stopped")
 
 
+class _StandardError:
+    """Lines on standard error as it is when they are written, not as it was when logs were configured."""
+
+    def msg(self, line: str) -> None:
+        """Writes one line."""
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+    debug = info = warning = error = critical = msg
+
+
 class _LibraryLog(logging.Handler):
     """What libraries log, as lines like ours: where it was said, but not what, since that may quote content."""
 
@@ -149,6 +160,5 @@ def configure_logs(level: int = logging.INFO, *, for_people: bool = False) -> No
             rendered,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        # Standard error as it is when the line is written, not as it was now.
-        logger_factory=lambda *names: structlog.PrintLogger(sys.stderr),
+        logger_factory=lambda *names: _StandardError(),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, cast
 
 import msgspec
@@ -24,30 +25,29 @@ class Row(StoredEvent):
     body: Body | None = None
     chain: bytes | None = None
 
+    def chained(self, chain: bytes) -> Row:
+        """The row at its place in a chain."""
+        return Row(self.originator_id, self.originator_version, self.topic, self.state, self.body, chain)
+
 
 _ATOMS = frozenset((str, bytes, int, float, bool, type(None), datetime))
 """Types that MessagePack takes as they are; by far the most values are of one."""
 
 
-_field_names_by_class: dict[type, tuple[str, ...]] = {}
-
-
-def _field_names(cls: type) -> tuple[str, ...]:
+@cache
+def _field_names(cls: Any) -> tuple[str, ...]:
     """The fields of a dataclass; none for what is no dataclass."""
-    names = _field_names_by_class.get(cls)
-    if names is None:
-        names = _field_names_by_class[cls] = tuple(f.name for f in fields(cls)) if is_dataclass(cls) else ()
-    return names
+    return tuple(f.name for f in fields(cls)) if is_dataclass(cls) else ()
 
 
 def plain(value: Any) -> Any:
     """The value as lists, maps and what MessagePack knows; absent, empty and false fields are left out."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind in _ATOMS:
         return value
     names = _field_names(kind)
     if names:
-        return _compact((name, getattr(value, name)) for name in names)
+        return _compact(names, value)
     if isinstance(value, tuple | list):
         return [plain(v) for v in value]
     if isinstance(value, Mapping):
@@ -55,8 +55,17 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _compact(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: plain(value) for name, value in values if not is_omitted(value)}
+def _compact(names: Iterable[str], holder: object) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in names:
+        value = getattr(holder, name)
+        if type(value) in _ATOMS:
+            # Most are, and none of them but these two is left out.
+            if value is not None and value is not False:
+                found[name] = value
+        elif not is_omitted(value):
+            found[name] = plain(value)
+    return found
 
 
 def is_omitted(value: object) -> bool:
@@ -73,8 +82,12 @@ def encode_state(event: RunEvent) -> bytes:
 
     Absent, empty and false fields are left out; so that is what every such field must default to, for ever.
     """
-    values = ((name, getattr(event, name)) for name in type(event).model_fields if name not in _NOT_STATE)
-    return _encoder.encode(_compact(values))
+    return _encoder.encode(_compact(_state_names(type(event)), event))
+
+
+@cache
+def _state_names(cls: type[RunEvent]) -> tuple[str, ...]:
+    return tuple(name for name in cls.model_fields if name not in _NOT_STATE)
 
 
 def decode_state(topic: str, state: bytes) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from turnledger.ledger.encoding import EventMapper, Row
 from turnledger.ledger.recorder import LedgerRecorder, RunHead
 from turnledger.ledger.sessions import Session
 from turnledger.ledger.tokenizers import tokenizer_named
-from turnledger.projections.entries import CountTokens, Entry
-from turnledger.projections.live import Live, TreatedForm
+from turnledger.projections.entries import CountTokens, Entry, TreatedForm
+from turnledger.projections.live import Live
 from turnledger.projections.replay import expand, live_of, needs
 from turnledger.projections.windows import NO_ITEMS, itemize
 

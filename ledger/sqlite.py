@@ -44,6 +44,7 @@ from turnledger.ledger.recorder import (
     RunQuery,
     StaleHead,
 )
+from turnledger.ledger.store_files import StoreFiles
 
 APPLICATION_ID = int.from_bytes(b"tldg")
 """Marks the file as ours (SQLite's pragma application_id)."""
@@ -163,14 +164,18 @@ class SqliteRecorder(LedgerRecorder):
 
     def __init__(self, path: str) -> None:
         self._path = path
+        # As it is now: the process may change its folder later. Readers never make the file; where it was deleted,
+        # an empty store would take its place.
+        self._existing = f"{Path(path).absolute().as_uri()}?mode=rw"
         self._write_lock = Lock()
-        self._readers = _Readers(self._connect)
+        self._readers = _Readers(self._connect_reader)
         with _store_errors(path):
-            self._writer = self._connect()
+            self._writer = _connect(path)
             try:
                 self._check_owner()
                 _use_write_ahead_log(self._writer)
                 self._make_schema()
+                self._files = StoreFiles(path)
             except BaseException:
                 self._writer.close()
                 raise
@@ -196,19 +201,14 @@ class SqliteRecorder(LedgerRecorder):
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
-    def _connect(self) -> sqlite3.Connection:
-        # A connection serves one thread at a time, but not always the same one.
-        connection = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        try:
-            connection.execute("PRAGMA synchronous = FULL")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+    def _connect_reader(self) -> sqlite3.Connection:
+        self._files.check()
+        return _connect(self._existing, uri=True)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         with _store_errors(), self._readers.use() as connection:
+            self._files.check()
             yield connection
 
     def close(self) -> None:
@@ -222,13 +222,20 @@ class SqliteRecorder(LedgerRecorder):
     ) -> Sequence[int]:
         """See :class:`LedgerRecorder`."""
         rows = [_event_values(event) for event in stored_events]
-        with self._write_lock, _store_errors(), self._transaction() as connection:
+        with self._write_lock, _store_errors(), self._writing() as connection:
             if commit:
                 self._insert_request(connection, commit.request)
                 self._write_head(connection, commit)
-            connection.executemany(_INSERT_EVENT, rows)
-            (last,) = connection.execute("SELECT MAX(notification_id) FROM events").fetchone()
-        return range(last - len(rows) + 1, last + 1) if rows else []
+            return [_last_id(connection.execute(_INSERT_EVENT, row)) for row in rows]
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that ends only once it is sure to be in the store that others find at the path."""
+        with self._transaction() as connection:
+            self._files.check()
+            yield connection
+        # What was committed to a file that was gone by then must not be acknowledged.
+        self._files.check()
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -403,6 +410,17 @@ class _PollingSubscription(ListenNotifySubscription[ApplicationRecorder]):
         super().stop()
 
 
+def _connect(database: str, *, uri: bool = False) -> sqlite3.Connection:
+    # A connection serves one thread at a time, but not always the same one.
+    connection = sqlite3.connect(database, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=uri)
+    try:
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
     """Raises the library's OperationalError where the file can have none (in memory, on some file systems)."""
     give_up = monotonic() + BUSY_SECONDS
@@ -429,6 +447,11 @@ def _store_errors(path: str = "") -> Iterator[None]:
         raise IntegrityError(f"{where}{error}") from error
     except sqlite3.Error as error:
         raise OperationalError(f"{where}{error}") from error
+
+
+def _last_id(cursor: sqlite3.Cursor) -> int:
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
 
 
 def _event_values(event: StoredEvent) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from turnledger.domain import compositions
@@ -61,7 +61,7 @@ class _Chain:
     def add(self, event: e.RunEvent) -> Row:
         row = self._mapper.to_stored_event(event)
         self.head = chain_next(self.head, event.originator_version, row.topic, row.state)
-        return replace(row, chain=self.head)
+        return row.chained(self.head)
 
 
 def build_transaction(unit: Unit, stamp: Stamp, mapper: EventMapper) -> Transaction:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from turnledger.domain.digests import ItemKind
 from turnledger.domain.formats import Format
@@ -14,7 +15,7 @@ from turnledger.domain.messages import Message
 from turnledger.domain.records import Mend
 from turnledger.domain.state import PendingCall, RunState
 from turnledger.domain.words import MendKind, Role
-from turnledger.projections.entries import CountTokens, Entry, authored_entry, message_entry
+from turnledger.projections.entries import CountTokens, Entry, Piece, authored_entry, message_entry
 from turnledger.projections.live import Live
 from turnledger.projections.turns import Turn
 
@@ -26,11 +27,27 @@ EMPTY_TEXT = "[turnledger: this message was empty]"
 _MENDS = {ItemKind.CLOSING_RESULT: MendKind.CLOSING_RESULT, ItemKind.PLACEHOLDER: MendKind.PLACEHOLDER}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Arrangement:
     """A window in the order it is sent."""
 
-    entries: list[Entry] = field(default_factory=list)
+    turns: list[Piece]
+    """One for each turn."""
+    notice: Piece | None = None
+    position: int = 0
+    """How many turns stand before the notice."""
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """All of it, the notice at its place."""
+        if self.notice is None:
+            return self.turns
+        return [*self.turns[: self.position], self.notice, *self.turns[self.position :]]
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        """Every item."""
+        return [entry for piece in self.pieces for entry in piece.entries]
 
     @property
     def closed(self) -> set[CallKey]:
@@ -78,19 +95,17 @@ class Arranger:
 
     def arrange(self, live: Live) -> Arrangement:
         """Every turn of ``live``, results directly after their reply, and the notice at its place."""
-        entries: list[Entry] = []
-        notice = live.notice
-        for index, turn in enumerate(live.turns):
-            if notice is not None and notice.position == index:
-                entries.append(self._notice(live))
-            entries += self._turn(turn, live, is_last=index == len(live.turns) - 1)
-        if notice is not None and notice.position >= len(live.turns):
-            entries.append(self._notice(live))
-        return Arrangement(entries)
-
-    def _notice(self, live: Live) -> Entry:
-        assert live.notice is not None
-        return authored_entry(ItemKind.NOTICE, live.notice.content, self._format, self._count)
+        apart = self._pending.keys() | live.forms.keys()
+        last = len(live.turns) - 1
+        turns = [
+            turn.piece
+            if turn.piece is not None and (not apart or apart.isdisjoint(turn.versions))
+            else Piece.of(self._turn(turn, live, is_last=index == last))
+            for index, turn in enumerate(live.turns)
+        ]
+        if live.notice is None:
+            return Arrangement(turns)
+        return Arrangement(turns, Piece.of([live.notice.entry]), live.notice.position)
 
     def _turn(self, turn: Turn, live: Live, *, is_last: bool) -> Iterator[Entry]:
         pending = [c for m in turn.messages for c in self._pending.get(m.version, ())]
@@ -161,7 +176,7 @@ def arrange_verbatim(live: Live) -> Arrangement:
     messages = [m for turn in live.turns for m in turn.messages]
     messages += live.marked
     messages.sort(key=lambda m: m.version)
-    return Arrangement([message_entry(message, None) for message in messages])
+    return Arrangement([Piece.of([message_entry(message, None) for message in messages])])
 
 
 def ends_with_model(entries: list[Entry]) -> bool:

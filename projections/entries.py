@@ -12,10 +12,21 @@ from turnledger.domain.ids import CallKey
 from turnledger.domain.jsonbytes import parse
 from turnledger.domain.messages import Message
 from turnledger.domain.words import Role
-from turnledger.projections.live import TreatedForm
 
 CountTokens = Callable[[Sequence[str]], int]
 """Tokens of texts, by the run's tokenizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreatedForm:
+    """What a treatment made of a message."""
+
+    treatment: str
+    commitment: bytes | None
+    """None: unchanged for good."""
+    size_bytes: int = 0
+    characters: int = 0
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,27 @@ class Entry:
     """It stands elsewhere than in the ledger."""
     closes: CallKey | None = None
     """The call that a closing result closes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Neighbouring entries of a window, and what they come to."""
+
+    entries: tuple[Entry, ...]
+    bytes: int
+    characters: int
+    tokens: int
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> Piece:
+        """The entries as one piece."""
+        listed = tuple(entries)
+        return cls(
+            listed,
+            sum([e.size_bytes for e in listed]),
+            sum([e.characters for e in listed]),
+            sum([e.tokens or 0 for e in listed]),
+        )
 
 
 def message_entry(message: Message, form: TreatedForm | None, *, moved: bool = False) -> Entry:

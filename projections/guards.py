@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from turnledger.domain.messages import Message, Result
+from turnledger.domain.messages import Message
 from turnledger.domain.state import PendingCall, RunState
 from turnledger.domain.words import RefusalReason
-from turnledger.projections.turns import Turn, Turns, turn_index
+from turnledger.projections.turns import Observed, Turn, Turns, turn_index
 
 Reasons = list[RefusalReason | None]
 """One for each turn: why it refuses to leave; None where it may."""
@@ -32,7 +32,7 @@ def pin_latest_results(turns: Turns, *, recent: int, request: int, limit: int, b
     """Walks from the newest turn to the request; the first sighting of a tool claims it (3.2 to 3.5)."""
     if limit == 0:
         return Pinned()
-    claimed: set[tuple[bytes, bytes]] = set()
+    claimed: set[Observed | bytes] = set()
     outside: list[int] = []
     first_recent = len(turns) - recent
     for index in reversed(range(len(turns))):
@@ -41,17 +41,13 @@ def pin_latest_results(turns: Turns, *, recent: int, request: int, limit: int, b
             break
         if not turn.last_result:
             continue
-        things = {_thing(r, by_arguments) for m in turn.messages for r in m.results}
-        if things <= claimed:
+        things = turn.observed if by_arguments else turn.tools
+        if claimed.issuperset(things):
             continue
-        claimed |= things
+        claimed.update(things)
         if index < first_recent:
             outside.append(index)
     return Pinned(tuple(outside[:limit]), max(0, len(outside) - limit), limit)
-
-
-def _thing(result: Result, by_arguments: bool) -> tuple[bytes, bytes]:
-    return result.name, result.arguments_tag if by_arguments else b""
 
 
 class Guard:

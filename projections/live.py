@@ -6,28 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from turnledger.domain.messages import Message
+from turnledger.projections.entries import Entry, TreatedForm
 from turnledger.projections.turns import NO_TURNS, Turns, add_messages
-
-
-@dataclass(frozen=True, slots=True)
-class TreatedForm:
-    """What a treatment made of a message."""
-
-    treatment: str
-    commitment: bytes | None
-    """None: unchanged for good."""
-    size_bytes: int = 0
-    characters: int = 0
-    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
     """The one authored notice of a window, and how many turns stand before it."""
 
-    content: bytes
-    characters: int
-    tokens: int | None
+    entry: Entry
     position: int
 
 

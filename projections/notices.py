@@ -7,7 +7,8 @@ while it stands: it speaks of the iteration of the drop, and names messages by i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from turnledger.domain.ids import message_id
 from turnledger.domain.state import DROPPED_TOOLS_MAX, Dropped
@@ -40,21 +41,19 @@ def _named(tools: tuple[bytes, ...]) -> str:
     return named + ", …" if len(tools) > NAMED_TOOLS_MAX else named
 
 
-def with_removed(dropped: Dropped, removed: Iterable[Turn]) -> Dropped:
-    """What is not being re-sent once these turns, oldest first, have left too."""
-    turns = list(removed)
-    versions = [m.version for turn in turns for m in turn.messages]
-    nameable = [name for name in observations(turns) if _TOOL_NAME.fullmatch(name)]
+def with_removed(dropped: Dropped, removed: Sequence[Turn], observations: Iterable[bytes]) -> Dropped:
+    """What is not being re-sent once these turns, oldest first, and their results have left too."""
+    nameable = [name for name in observations if _TOOL_NAME.fullmatch(name)]
     tools = list(dict.fromkeys([*nameable, *dropped.tools]))
+    first = removed[0].first
     return Dropped(
-        messages=dropped.messages + len(versions),
-        first=min(versions + ([dropped.first] if dropped.first else [])),
-        last=max([*versions, dropped.last]),
+        messages=dropped.messages + sum([len(turn.messages) for turn in removed]),
+        first=min(first, dropped.first) if dropped.first else first,
+        last=max(dropped.last, *[turn.last for turn in removed]),
         tools=tuple(tools[:DROPPED_TOOLS_MAX]),
     )
 
 
-def observations(turns: Iterable[Turn]) -> tuple[bytes, ...]:
+def observations(turns: Sequence[Turn]) -> tuple[bytes, ...]:
     """The tools whose results the turns hold, latest first, each once."""
-    names = [r.name for turn in turns for m in turn.messages for r in m.results if r.call_version]
-    return tuple(dict.fromkeys(reversed(names)))
+    return tuple(dict.fromkeys(chain.from_iterable([turn.tools for turn in reversed(turns)])))

@@ -10,8 +10,8 @@ from turnledger.domain.compositions import Authored, Composition, Moved, Range, 
 from turnledger.domain.digests import ItemKind
 from turnledger.domain.formats import Format
 from turnledger.domain.messages import Message
-from turnledger.projections.entries import CountTokens, Entry, authored_entry, message_entry
-from turnledger.projections.live import Live, Notice, TreatedForm
+from turnledger.projections.entries import CountTokens, Entry, TreatedForm, authored_entry, message_entry
+from turnledger.projections.live import Live, Notice
 from turnledger.projections.turns import NO_TURNS, add_messages, turn_index
 
 Forms = Mapping[tuple[str, int], TreatedForm]
@@ -89,6 +89,5 @@ def live_of(entries: Iterable[Entry], messages: Mapping[int, Message]) -> Live:
     at = next((i for i, e in enumerate(listed) if e.kind is ItemKind.NOTICE), None)
     if at is not None:
         before = {turn_index(turns, e.version) for e in listed[:at] if e.version}
-        entry = listed[at]
-        notice = Notice(entry.content, entry.characters, entry.tokens, len(before))
+        notice = Notice(listed[at], len(before))
     return Live(turns, forms, notice, tuple(m for m in ordered if m.mark is not None))

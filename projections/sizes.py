@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from turnledger.domain.records import Size
-from turnledger.projections.entries import Entry
+from turnledger.projections.entries import Piece
 
 
-def size_of(entries: Sequence[Entry], turns: int, *, counted: bool) -> Size:
+def size_of(pieces: Sequence[Piece], turns: int, *, counted: bool) -> Size:
     """The size of a window as it is sent."""
     return Size(
         turns,
-        len(entries),
-        sum(e.size_bytes for e in entries),
-        characters_of(entries),
-        tokens_of(entries) if counted else None,
+        sum([len(piece.entries) for piece in pieces]),
+        sum([piece.bytes for piece in pieces]),
+        sum([piece.characters for piece in pieces]),
+        tokens_of(pieces) if counted else None,
     )
 
 
-def characters_of(entries: Iterable[Entry]) -> int:
-    """Code points of what is sent."""
-    return sum(e.characters for e in entries)
-
-
-def tokens_of(entries: Iterable[Entry]) -> int:
+def tokens_of(pieces: Sequence[Piece]) -> int:
     """Tokens of what is sent, without the envelope."""
-    return sum(e.tokens or 0 for e in entries)
+    return sum([piece.tokens for piece in pieces])

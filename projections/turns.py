@@ -1,4 +1,7 @@
-"""Turns: the unit in which messages stay in a window or leave it (WINDOW-RULES 1)."""
+"""Turns: the unit in which messages stay in a window or leave it (WINDOW-RULES 1).
+
+What a visit asks of every turn is gathered once, when the turn is put together, and kept between visits (4.8).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,10 @@ from typing import Final
 
 from turnledger.domain.messages import Message
 from turnledger.domain.words import Role
+from turnledger.projections.entries import Piece, message_entry
+
+Observed = tuple[bytes, bytes]
+"""A tool's name and the tag of the arguments it was called with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,26 +29,50 @@ class Turn:
     """Version of the last message to arrive."""
     last_result: int = field(init=False)
     """Version of its last message with results; 0 where it has none."""
+    versions: tuple[int, ...] = field(init=False)
+    """Of its messages."""
+    is_system: bool = field(init=False)
+    """A system or developer message inside the run."""
+    observed: tuple[Observed, ...] = field(init=False)
+    """What its results are results of, latest first."""
+    tools: tuple[bytes, ...] = field(init=False)
+    """The tools of these."""
+    writers: tuple[str, ...] = field(init=False)
+    """Who wrote each message."""
+    piece: Piece | None = field(init=False)
+    """What is sent of it where none of it is closed, moved, treated or replaced; None where its own messages say
+    already that it is sent otherwise than it arrived."""
 
     def __post_init__(self) -> None:
         messages = self.messages
         put = object.__setattr__
-        put(self, "first", messages[0].version)
-        put(self, "last", messages[-1].version)
-        put(self, "last_result", max((m.version for m in messages if m.results), default=0))
-
-    @property
-    def is_system(self) -> bool:
-        """A system or developer message inside the run."""
-        return self.messages[0].role is Role.SYSTEM
-
-    def spans(self, version: int) -> bool:
-        """Whether the version lies between the turn's first message and its last."""
-        return self.first <= version <= self.last
+        versions = tuple([m.version for m in messages])
+        put(self, "versions", versions)
+        put(self, "first", versions[0])
+        put(self, "last", versions[-1])
+        with_results = [m for m in messages if m.results]
+        put(self, "last_result", with_results[-1].version if with_results else 0)
+        put(self, "is_system", messages[0].role is Role.SYSTEM)
+        observed = [(r.name, r.arguments_tag) for m in reversed(with_results) for r in reversed(m.results)]
+        put(self, "observed", tuple(observed))
+        put(self, "tools", tuple([name for name, _ in observed]))
+        put(self, "writers", tuple([m.writer for m in messages]))
+        put(self, "piece", Piece.of([message_entry(m, None) for m in messages]) if _is_as_sent(messages) else None)
 
     def holds(self, version: int) -> bool:
         """Whether the message is part of the turn."""
-        return self.spans(version) and any(m.version == version for m in self.messages)
+        return version in self.versions
+
+
+def _is_as_sent(messages: Sequence[Message]) -> bool:
+    """One message that is not empty, or a reply with its results directly behind it, other content last."""
+    if messages[0].is_empty:
+        return False
+    if len(messages) == 1:
+        return True
+    is_unbroken = messages[-1].ordinal - messages[0].ordinal == len(messages) - 1
+    is_reply_with_results = not messages[0].results and all(m.results for m in messages[1:])
+    return is_unbroken and is_reply_with_results and not any(m.mixes_content for m in messages[:-1])
 
 
 Turns = tuple[Turn, ...]
@@ -74,7 +105,9 @@ class _Growing:
         """As they are now."""
         if not self._grown:
             return self._turns
-        return tuple(Turn(tuple(self._grown[i])) if i in self._grown else self._turns[i] for i in range(self._count))
+        first = min(self._grown)
+        later = [Turn(tuple(self._grown[i])) if i in self._grown else self._turns[i] for i in range(first, self._count)]
+        return (*self._turns[:first], *later)
 
     def add(self, message: Message) -> None:
         index = self._place_of(message)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from turnledger.domain.formats import Profile
-from turnledger.domain.ids import CallKey
 from turnledger.domain.records import Fault
 from turnledger.domain.words import Role
 from turnledger.projections.entries import Entry
@@ -46,7 +45,8 @@ class _Pairing:
 
     def __init__(self, profile: Profile) -> None:
         self._joins = profile.joins_neighbors
-        self._unanswered: dict[CallKey, int] = {}
+        self._unanswered: dict[tuple[int, int], int] = {}
+        """The message of each call that waits for its result, by its place."""
         self._after_other = False
         self._last_role: Role | None = None
 
@@ -69,7 +69,7 @@ class _Pairing:
             yield from self._close()
         self._after_other = False
         for index in range(len(entry.message.calls) if entry.message else 0):
-            self._unanswered[CallKey(entry.version, index)] = entry.version
+            self._unanswered[entry.version, index] = entry.version
 
     def _tool(self, entry: Entry) -> Iterator[Fault]:
         if self._joins and self._after_other:
@@ -86,8 +86,8 @@ class _Pairing:
         self._unanswered.clear()
 
 
-def _answers(entry: Entry) -> list[CallKey]:
+def _answers(entry: Entry) -> list[tuple[int, int]]:
     if entry.closes is not None:
         return [entry.closes]
     results = entry.message.results if entry.message else ()
-    return [CallKey(result.call_version, result.call_index) for result in results]
+    return [(result.call_version, result.call_index) for result in results]

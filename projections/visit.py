@@ -5,10 +5,12 @@ Linear in the turns of the window, and nothing in it depends on how long the run
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate, chain
 from typing import Any, Literal
 
 from turnledger.domain.compositions import Composition
@@ -19,16 +21,16 @@ from turnledger.domain.ids import authored_id, message_id
 from turnledger.domain.jsonbytes import parse, parse_exact
 from turnledger.domain.messages import Message
 from turnledger.domain.policies import NonePolicy
-from turnledger.domain.records import Fault, Measurement, Mend, Pins, Record, Refusal, Span
+from turnledger.domain.records import Fault, Measurement, Mend, Omission, Pins, Record, Refusal, Span
 from turnledger.domain.run import Run
 from turnledger.domain.state import ABANDONED_REMEMBERED_MAX, PendingCall, RunState
 from turnledger.domain.words import MendKind, NotEngaged, Outcome, RefusalReason, Role, RunStatus
 from turnledger.projections import notices
 from turnledger.projections.arrange import Arrangement, Arranger, arrange_verbatim, ends_with_model
-from turnledger.projections.entries import CountTokens, Entry, compose
+from turnledger.projections.entries import CountTokens, Entry, TreatedForm, authored_entry, compose
 from turnledger.projections.guards import Guard, Plan, Reasons, plan
-from turnledger.projections.live import Live, Notice, TreatedForm
-from turnledger.projections.sizes import characters_of, size_of, tokens_of
+from turnledger.projections.live import Live, Notice
+from turnledger.projections.sizes import size_of, tokens_of
 from turnledger.projections.strategies import Decision, Drop, ResultsView, Rewrite, strategy_of
 from turnledger.projections.turns import Turn
 from turnledger.projections.validity import faults
@@ -69,6 +71,8 @@ class _Changes:
     live: Live
     state: RunState
     removed: tuple[Turn, ...] = ()
+    observations: tuple[bytes, ...] = ()
+    """The tools whose results were removed."""
     reasons: Reasons | None = None
     """Why each turn of the window before stays; None where no drop was planned."""
     span: range = range(0)
@@ -141,7 +145,7 @@ class Visit:
         """See :class:`turnledger.projections.strategies.base.View`."""
         if by == "tokenizer":
             envelope = self._state.envelope.tokens or 0 if self._state.envelope else 0
-            tokens = tokens_of(self._standing.entries) + envelope
+            tokens = tokens_of(self._standing.pieces) + envelope
             return Measurement(self._run.opening.tokenizer or "", threshold_tokens, tokens, tokens > threshold_tokens)
         reported = self._reported()
         streak = 0 if reported is not None else self._state.not_measured_streak + 1
@@ -225,29 +229,28 @@ class Visit:
             raise AssertionError(f"a strategy asked for {span}, but the plan is {planned.span}")
         live = self._live
         removed = live.turns[span.start : span.stop]
-        dropped = notices.with_removed(self._state.dropped, removed)
+        observations = notices.observations(removed)
+        dropped = notices.with_removed(self._state.dropped, removed, observations)
         kept = live.turns[: span.start] + live.turns[span.stop :]
         reaches_front = all(reason in _NEVER_LEAVES for reason in planned.reasons[: span.start])
         position = self._notice_position(span, reaches_front)
         state = replace(self._state, dropped=dropped)
-        notice = None if position is None else self._notice(state, removed, kept, position)
+        notice = None if position is None else self._notice(state, span, kept, position)
         if notice is None and self._lacks_opening(kept):
             for index in span:
                 changes.reasons[index] = RefusalReason.REPLACEMENT_NOT_SMALLER
             return
-        gone = {m.version for turn in removed for m in turn.messages}
-        changes.live = replace(
-            live, turns=kept, notice=notice, forms={v: f for v, f in live.forms.items() if v not in gone}
-        )
+        forms = live.forms
+        if forms:
+            gone = {version for turn in removed for version in turn.versions}
+            forms = {version: form for version, form in forms.items() if version not in gone}
+        changes.live = replace(live, turns=kept, notice=notice, forms=forms)
         changes.state = replace(
             state,
-            # What lies between the messages of a turn that stays is still told; it is why they stand as they do.
             calls=_remembered(state.calls, kept),
-            omissions=tuple(
-                o for o in state.omissions if o.version > removed[-1].last or any(t.spans(o.version) for t in kept)
-            ),
+            omissions=_still_told(state.omissions, kept, removed[-1].last),
         )
-        changes.removed, changes.span = removed, span
+        changes.removed, changes.span, changes.observations = removed, span, observations
 
     def _notice_position(self, span: range, reaches_front: bool) -> int | None:
         """How many kept turns stand before the notice; None where the window has none (5.1, 5.3)."""
@@ -258,10 +261,11 @@ class Visit:
             return standing.position
         return max(span.start, standing.position - len(span))
 
-    def _notice(self, state: RunState, removed: Sequence[Turn], kept: Sequence[Turn], position: int) -> Notice | None:
+    def _notice(self, state: RunState, span: range, kept: Sequence[Turn], position: int) -> Notice | None:
         """The first wording that is smaller than what it replaces (5.4)."""
-        gone = {m.version for turn in removed for m in turn.messages}
-        replaced = characters_of(e for e in self._standing.entries if e.version in gone or e.kind is ItemKind.NOTICE)
+        standing = self._standing
+        replaced = sum([piece.characters for piece in standing.turns[span.start : span.stop]])
+        replaced += standing.notice.characters if standing.notice else 0
         above = any(turn.holds(state.request) for turn in kept[:position]) if state.request else False
         wordings = notices.texts(
             self._run.id,
@@ -272,8 +276,9 @@ class Visit:
         )
         for text in wordings:
             if len(text) < replaced:
-                tokens = self._count([text]) if self._count else None
-                return Notice(self._run.format.user_message(text), len(text), tokens, position)
+                format = self._run.format
+                entry = authored_entry(ItemKind.NOTICE, format.user_message(text), format, self._count)
+                return Notice(entry, position)
         return None
 
     def _lacks_opening(self, kept: Sequence[Turn]) -> bool:
@@ -337,12 +342,11 @@ class Visit:
         items, unchanged = itemize(arranged.entries, self._previous)
         record = self._record(arranged, changes, decision, items, unchanged)
         blocked = not record.removed and not record.rewritten and _names_pin(record.refusals)
-        changes.state = replace(
-            changes.state,
-            blocked_streak=self._state.blocked_streak + 1 if blocked else 0,
-            not_measured_streak=decision.measurement.not_measured_streak if decision.measurement else 0,
-        )
-        return self._finish(arranged, items, changes, (record,), ())
+        streaks: dict[str, Any] = {
+            "blocked_streak": self._state.blocked_streak + 1 if blocked else 0,
+            "not_measured_streak": decision.measurement.not_measured_streak if decision.measurement else 0,
+        }
+        return self._finish(arranged, items, changes, (record,), (), **streaks)
 
     def _finish(
         self,
@@ -351,6 +355,7 @@ class Visit:
         changes: _Changes,
         records: tuple[Record, ...],
         found: tuple[Fault, ...],
+        **streaks: Any,
     ) -> Draft:
         digest = self._digest(items)
         closed = arranged.closed
@@ -361,6 +366,7 @@ class Visit:
             window_digest=digest,
             items_hash=items.final_hash,
             closings_replaced=(),
+            **streaks,
             # A call with a late result is remembered only as long as its closing result is sent.
             calls=tuple(
                 replace(call, closed=call.key in closed)
@@ -389,7 +395,7 @@ class Visit:
     ) -> Record:
         policy, state = self._run.policy, self._state
         counted = self._count is not None
-        gone = [m for turn in changes.removed for m in turn.messages]
+        gone = changes.removed
         rewritten = [t.version for t in changes.treated if t.body is not None]
         return Record(
             strategy=policy.strategy,
@@ -400,18 +406,19 @@ class Visit:
             iteration=state.iteration + 1,
             ledger_version=state.version,
             envelope_version=state.envelope.version if state.envelope else 0,
-            before=size_of(self._standing.entries, len(self._live.turns), counted=counted),
-            after=size_of(arranged.entries, len(changes.live.turns), counted=counted),
+            before=size_of(self._standing.pieces, len(self._live.turns), counted=counted),
+            after=size_of(arranged.pieces, len(changes.live.turns), counted=counted),
             digest=self._digest(items),
             keep_recent_turns=getattr(policy, "keep_recent_turns", 0),
             removed=_spans(gone),
-            removed_count=len(gone),
-            removed_stages=tuple(dict.fromkeys(m.writer for m in gone)),
-            removed_lived_max=max((state.iteration + 1 - m.iteration for m in gone), default=0),
+            removed_count=sum([len(turn.messages) for turn in gone]),
+            removed_stages=tuple(dict.fromkeys(chain.from_iterable([turn.writers for turn in gone]))),
+            # The oldest turn comes first.
+            removed_lived_max=state.iteration + 1 - gone[0].messages[0].iteration if gone else 0,
             rewritten=tuple((v, v) for v in rewritten),
             rewritten_count=len(rewritten),
             refusals=self._refusals(changes, decision),
-            dropped_observations=notices.observations(changes.removed),
+            dropped_observations=changes.observations,
             pins=self._pins(changes.plan),
             omissions=changes.state.omissions,
             mends=(
@@ -427,12 +434,13 @@ class Visit:
 
     def _newly_authored(self, entries: Sequence[Entry]) -> Iterator[int]:
         """Indexes of authored items beyond those of the same bytes that the window before had."""
-        before = Counter(self._previous.keys)
-        for index, entry in enumerate(entries):
-            if entry.content:
-                before[entry.key] -= 1
-                if before[entry.key] < 0:
-                    yield index
+        authored = [(index, entry.key) for index, entry in enumerate(entries) if entry.content]
+        keys = {key for _, key in authored}
+        before = Counter(filter(keys.__contains__, self._previous.keys))
+        for index, key in authored:
+            before[key] -= 1
+            if before[key] < 0:
+                yield index
 
     def _item_id(self, entries: Sequence[Entry], index: int) -> str | None:
         if index >= len(entries):
@@ -476,10 +484,24 @@ class Visit:
 
 def _remembered(calls: tuple[PendingCall, ...], kept: Sequence[Turn]) -> tuple[PendingCall, ...]:
     """The calls without those that were given up long ago and stand in no turn of the window."""
-    standing = {m.version for turn in kept for m in turn.messages}
-    left = [call.key for call in calls if call.abandoned and call.version not in standing]
+    abandoned = [call for call in calls if call.abandoned]
+    if len(abandoned) <= ABANDONED_REMEMBERED_MAX:
+        return calls
+    standing = {version for turn in kept for version in turn.versions}
+    left = [call.key for call in abandoned if call.version not in standing]
     forgotten = set(left[:-ABANDONED_REMEMBERED_MAX])
     return tuple(call for call in calls if call.key not in forgotten) if forgotten else calls
+
+
+def _still_told(omissions: tuple[Omission, ...], kept: Sequence[Turn], last_removed: int) -> tuple[Omission, ...]:
+    """What lies between the messages of a turn that stays is still told; it is why they stand as they do."""
+    if not omissions:
+        return omissions
+    firsts = [turn.first for turn in kept]
+    reach = list(accumulate((turn.last for turn in kept), max, initial=0))
+    return tuple(
+        o for o in omissions if o.version > last_removed or o.version <= reach[bisect_right(firsts, o.version)]
+    )
 
 
 _NEVER_LEAVES = (RefusalReason.CURRENT_REQUEST, RefusalReason.SYSTEM_ENVELOPE)
@@ -489,11 +511,16 @@ def _names_pin(refusals: Iterable[Refusal]) -> bool:
     return any(refusal.reason is RefusalReason.LAST_TOOL_RESULT for refusal in refusals)
 
 
-def _spans(messages: Sequence[Message]) -> tuple[Span, ...]:
-    """Versions of messages as ranges of neighbours."""
+def _spans(turns: Sequence[Turn]) -> tuple[Span, ...]:
+    """Versions of the messages of turns, oldest turn first, as ranges of neighbours."""
+    if not turns:
+        return ()
+    first, last = turns[0].messages[0], max(turns, key=lambda turn: turn.last).messages[-1]
+    if sum([len(turn.messages) for turn in turns]) == last.ordinal - first.ordinal + 1:
+        return ((first.version, last.version),)
     spans: list[Span] = []
     ordinal = 0
-    for message in sorted(messages, key=lambda m: m.version):
+    for message in sorted((m for turn in turns for m in turn.messages), key=lambda m: m.version):
         if spans and message.ordinal == ordinal + 1:
             spans[-1] = (spans[-1][0], message.version)
         else:

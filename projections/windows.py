@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import accumulate
 
 from turnledger.domain.digests import ITEMS_START, common_prefix, items_next
 from turnledger.projections.entries import Entry
@@ -57,6 +57,9 @@ def difference(base: Sequence[bytes], keys: Sequence[bytes]) -> Iterator[Keep | 
             yield at
             at += 1
             continue
-        count = common_prefix(islice(base, start, None), islice(keys, at, None))
+        most = min(len(base) - start, len(keys) - at)
+        count = 1
+        while count < most and base[start + count] == keys[at + count]:
+            count += 1
         yield Keep(start, count)
         at += count

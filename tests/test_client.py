@@ -72,6 +72,21 @@ def test_differences_make_the_whole(client: LedgerClient, policy: dict[str, Any]
         assert window.messages == [json.loads(item.body) for item in window.items]
 
 
+def test_heads_tell_how_windows_came_about(client: LedgerClient) -> None:
+    """All of a replay but what the windows held, which does not travel."""
+    run = client.open_run(format="openai.chat", policy=POLICIES[1])
+    windows = list(_varied(run))
+    heads = list(run.window_heads())
+    assert [(head.iteration, head.digest, head.records, head.faults, head.item_count) for head in heads] == [
+        (sent.iteration, sent.digest, sent.records, sent.faults, len(sent.items)) for sent in run.replay_all()
+    ]
+    assert [head.iteration for head in run.window_heads(2, 3)] == [2, 3]
+    request = audit_service_pb2.ReplayRunRequest(run_id=run.id, omit_items=True)
+    answers_sent = list(client.stream(client.audit_service.ReplayRun, request))
+    assert len(answers_sent) == len(windows)
+    assert not any(answer.part.items for answer in answers_sent)
+
+
 def test_only_what_is_new_travels(client: LedgerClient) -> None:
     """A step's answer is as large as what is new, not as the window."""
     run = client.open_run(format="openai.chat")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -46,8 +47,8 @@ def test_a_worker_needs_no_server(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_the_server_brings_the_command_and_all_data(wheel: Path, tmp_path: Path) -> None:
-    """From the wheel alone the command runs and tokens are counted, without a network."""
-    python = _installed(tmp_path / "server", f"{wheel}[server]")
+    """From the wheel alone the command runs, the demonstration too, and tokens are counted, without a network."""
+    python = _installed(tmp_path / "server", f"{wheel}[server,demo]")
     helped = subprocess.run([python.with_name("turnledger"), "--help"], capture_output=True, text=True, cwd=tmp_path)
     assert helped.returncode == 0
     assert "serve" in helped.stdout
@@ -56,3 +57,7 @@ def test_the_server_brings_the_command_and_all_data(wheel: Path, tmp_path: Path)
     )
     counted = subprocess.run([python, "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert counted.stdout == "2\n"
+    demo = [python.with_name("turnledger"), "demo", "--output", "json"]
+    shown = subprocess.run(demo, capture_output=True, text=True, cwd=tmp_path, timeout=110)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert json.loads(shown.stdout)["holds"] is True

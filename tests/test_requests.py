@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from random import Random
 from typing import Any, cast
 
 import pytest
 
+from support.clock import Clock
 from support.messages import Blocks, Body, Chat, blocks, chat
 from support.runs import NONE, RUN, compact, sliding
 from support.varied import Worker, told
@@ -24,17 +25,6 @@ from turnledger.ledger.application import Ledger
 from turnledger.ledger.stores import open_ledger
 
 ADDED = chat.user("more")
-
-
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        """The time."""
-        return self.now
 
 
 @pytest.fixture

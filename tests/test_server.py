@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -22,6 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from structlog.testing import capture_logs
 
+from support.process import COMMAND, serving
 from support.service import USER, reply, result, sqlite_store
 from support.waiting import SECONDS_MAX, wait_until
 from turnledger.client import LedgerClient, ServiceFault
@@ -31,39 +27,8 @@ from turnledger.grpc.limits import STREAMS_MAX
 from turnledger.ledger.queries import Queries
 from turnledger.ledger.stores import open_ledger
 
-COMMAND = Path(sys.executable).with_name("turnledger")
 SERVICES = ("", "turnledger.v1.LedgerService", "turnledger.v1.AuditService")
 MARKER = "this-is-content"
-
-
-@dataclass
-class Process:
-    """A running ``turnledger serve``."""
-
-    popen: subprocess.Popen[str]
-    address: str
-    started_seconds: float
-
-    def stop(self) -> tuple[int, list[dict[str, object]]]:
-        """Ends it with SIGTERM; gives its exit code and its log lines."""
-        self.popen.send_signal(signal.SIGTERM)
-        _, logged = self.popen.communicate(timeout=20)
-        return self.popen.returncode, [json.loads(line) for line in logged.splitlines()]
-
-
-@contextmanager
-def serving(store: str) -> Iterator[Process]:
-    """A service in a process of its own."""
-    began = time.monotonic()
-    command = [COMMAND, "serve", "--store", store, "--listen", "127.0.0.1:0"]
-    popen = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        assert popen.stderr
-        first = json.loads(popen.stderr.readline())
-        yield Process(popen, first["address"], time.monotonic() - began)
-    finally:
-        popen.kill()
-        popen.communicate()
 
 
 def test_it_starts_serves_and_stops_cleanly(tmp_path: Path) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import gc
-import os
 import re
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 import pytest
 from eventsourcing.persistence import OperationalError
 
+from support.read_only import read_only_folder
 from support.store_rows import RUN, head, held, request, row, rows, write
 from support.waiting import SECONDS_MAX, at_once
 from turnledger.domain.errors import FieldInvalid
@@ -29,7 +28,6 @@ from turnledger.ledger.sqlite import APPLICATION_ID, SCHEMA_VERSION, SqliteFacto
 from turnledger.ledger.stores import open_ledger
 
 LEDGER_ID = originator_id(RUN, "ledger")
-NOBODY = 65534
 
 
 @pytest.fixture
@@ -206,6 +204,7 @@ class Dying(sqlite3.Connection):
 
 sqlite3.connect = functools.partial(sqlite3.connect, factory=Dying)
 sys.path.insert(0, sys.argv[3])
+from support.read_only import read_only_folder
 from support.store_rows import head, request, row, write
 from turnledger.domain.events import Body
 from turnledger.ledger.recorder import Commit
@@ -285,26 +284,6 @@ def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
     """A path that is a folder is no store."""
     with pytest.raises(OperationalError, match="unable to open"):
         open_ledger(f"sqlite:///{tmp_path}")
-
-
-@contextmanager
-def read_only_folder(*, with_store: bool) -> Iterator[Path]:
-    """A folder in which nothing may be made, for the user as whom the block runs."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        path = Path(name) / "runs.db"
-        if with_store:
-            with opened(path):
-                pass
-            path.chmod(0o444)
-        Path(name).chmod(0o555)
-        user = os.geteuid()
-        try:
-            if user == 0:  # The superuser may write anywhere.
-                os.seteuid(NOBODY)
-            yield path
-        finally:
-            os.seteuid(user)
-            Path(name).chmod(0o700)
 
 
 @pytest.mark.parametrize("with_store", [False, True])

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from turnledger.cli.exits import Exit
+from turnledger.cli.exits import Exit, ModelSilent, NotInstalled
 from turnledger.cli.output import Output, OutputOption, console, emit
 from turnledger.grpc.server import start
 
@@ -28,8 +28,7 @@ def demo(
     if bool(base_url) != bool(model):
         raise typer.BadParameter("--base-url and --model are given together, or neither")
     if find_spec("pytest") is None:
-        typer.echo("turnledger: the demonstration runs a real test suite: install 'turnledger[demo]'", err=True)
-        raise typer.Exit(Exit.USAGE)
+        raise NotInstalled("the demonstration runs a real test suite: install 'turnledger[demo]'")
     # Not for the other commands, which are quicker without.
     from turnledger.examples.flaky_hunt.model import ModelUnavailable, OpenAICompatibleModel
     from turnledger.examples.flaky_hunt.story import run_demo
@@ -46,8 +45,7 @@ def demo(
         try:
             told = run_demo(service.address, screen, chosen)
         except ModelUnavailable as error:
-            typer.echo(f"turnledger: the model does not answer: {error}", err=True)
-            raise typer.Exit(Exit.UNREACHABLE) from None
+            raise ModelSilent(f"the model does not answer: {error}") from error
     if output is Output.JSON:
         emit(told.document)
     if not told.holds:

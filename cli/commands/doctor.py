@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +18,7 @@ import typer
 
 from turnledger.cli.commands.service import SERVING, ask_health
 from turnledger.cli.exits import REPORTED, Exit, hint_of
-from turnledger.cli.output import Output, OutputOption, cell, console, emit, say, table
+from turnledger.cli.output import Output, OutputOption, cell, console, emit, progress, say, table
 from turnledger.cli.targets import ServerOption, StoreOption, Target, TimeoutOption
 from turnledger.grpc.server import DEFAULT_LISTEN
 from turnledger.ledger.stores import SQLITE_PREFIX
@@ -48,11 +49,12 @@ def doctor(
 
     Without --server and --store it also looks for a service at the default address, which need not be there.
     """
-    findings = [*_installation()]
-    if store:
-        findings += _store(Target(server, store, timeout))
-    else:
-        findings += _service(Target(server, timeout=timeout))
+    target = Target(server, store, timeout)
+    findings = []
+    with progress("checking", None) as done:
+        for finding in chain(_installation(), _store(target) if store else _service(target)):
+            findings.append(finding)
+            done()
     holds = all(finding.status != "failed" for finding in findings)
     if output is Output.JSON:
         emit({"holds": holds, "checks": [vars(finding) for finding in findings]})

@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from turnledger.cli.main import main
+from turnledger.cli.output import console, notes
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,9 @@ def turnledger(*arguments: object, stdin: bytes = b"", columns: int = 200) -> En
         redirect_stdout(out),
         redirect_stderr(err),
     ):
+        # A console keeps the width that it was made with.
+        for made in (console, notes):
+            made.cache_clear()
         try:
             main()
             code: object = 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -58,8 +60,10 @@ class Refusal:
 class Wire:
     """A service on an SQLite file, spoken to over a channel of its own."""
 
-    def __init__(self, service: server.Server, channel: grpc.Channel, file: Path) -> None:
-        self.service = service
+    service: server.Server
+    """The service, where it is in this process."""
+
+    def __init__(self, channel: grpc.Channel, file: Path) -> None:
         self._channel = channel
         self._file = file
 
@@ -79,21 +83,41 @@ class Wire:
     def refusal(self, rpc: str, request: Message | bytes) -> Refusal:
         """Why a call fails; the store must be the same row for row afterwards."""
         before = self.rows()
-        try:
-            answers = self.all(rpc, request)
-        except grpc.RpcError as error:
-            refused = read_refusal(error)
-        else:
-            raise AssertionError(f"{rpc} was taken: {str(answers)[:300]}")
+        refused = self.refused(rpc, request)
         assert self.rows() == before, f"{rpc} was refused and wrote all the same"
         return refused
 
+    def refused(self, rpc: str, request: Message | bytes) -> Refusal:
+        """Why a call fails, where there may be no store to look into."""
+        try:
+            answers = self.all(rpc, request)
+        except grpc.RpcError as error:
+            return read_refusal(error)
+        raise AssertionError(f"{rpc} was taken: {str(answers)[:300]}")
+
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of every table: events with bodies and chains, directory, requests."""
-        with closing(sqlite3.connect(f"file:{self._file}?mode=ro", uri=True)) as store:
-            names = [name for (name,) in store.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-            assert {"events", "runs", "requests"} <= {*names}
-            return {name: store.execute(f"SELECT * FROM {name}").fetchall() for name in names}
+        return rows_of(self._file)
+
+
+class FarWire(Wire):
+    """Likewise, on a file that is there for the service alone, and is looked at in a copy."""
+
+    def rows(self) -> dict[str, list[tuple[Any, ...]]]:
+        """See :class:`Wire`."""
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "copy.db"
+            for suffix in ("", "-wal"):
+                shutil.copy(f"{self._file}{suffix}", f"{copy}{suffix}")
+            return rows_of(copy, mode="rw")
+
+
+def rows_of(file: Path, mode: str = "ro") -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table of a store."""
+    with closing(sqlite3.connect(f"file:{file}?mode={mode}", uri=True)) as store:
+        names = [name for (name,) in store.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        assert {"events", "runs", "requests"} <= {*names}
+        return {name: store.execute(f"SELECT * FROM {name}").fetchall() for name in names}
 
 
 def read_refusal(error: grpc.RpcError) -> Refusal:
@@ -118,11 +142,18 @@ def wired(folder: Path, change: Callable[[Ledger], object] = lambda ledger: None
     file = folder / "ledger.db"
     ledger = open_ledger(f"sqlite:///{file}", **options)
     change(ledger)
+    with server.Server(ledger, "127.0.0.1:0") as service, wired_to(service.address, file) as wire:
+        wire.service = service
+        yield wire
+
+
+@contextmanager
+def wired_to(address: str, file: Path, kind: type[Wire] = Wire) -> Iterator[Wire]:
+    """A service that runs elsewhere, on a file."""
     # Neither a limit of the channel nor a retry may come before what the service says.
     channel_options = [("grpc.max_receive_message_length", -1), ("grpc.enable_retries", 0)]
-    with server.Server(ledger, "127.0.0.1:0") as service:
-        with grpc.insecure_channel(service.address, channel_options) as channel:
-            yield Wire(service, channel, file)
+    with grpc.insecure_channel(address, channel_options) as channel:
+        yield kind(channel, file)
 
 
 # A run in which every write has something to do
@@ -236,3 +267,9 @@ def put(request: Message, path: str, value: Message) -> Any:
 def reason_of(build_error: window_pb2.BuildError) -> str:
     """The name of a build error's reason in the catalogue."""
     return error_reason_pb2.ErrorReason.Name(build_error.reason).removeprefix("ERROR_REASON_")
+
+
+def is_replayed(answer: Any) -> bool:
+    """Whether a write had been answered before; of a window alone, the window says so."""
+    replayed: bool = (answer.window if isinstance(answer, pb.BuildWindowResponse) else answer).replayed
+    return replayed
