@@ -26,7 +26,10 @@ class Worker:
     def __init__(self, random: Random, form: Chat | Blocks) -> None:
         self._random = random
         self._form = form
+        self._repeats_ids = random.random() < 0.5
+        """The calls of every reply are named from the beginning, as some providers do."""
         self._made = 0
+        self._replies = 0
         self._open: list[str] = []
         """Ids of calls that wait for their result."""
         self._given_up: list[str] = []
@@ -51,7 +54,8 @@ class Worker:
         yield self._step(self._form.user("And now?"))
 
     def _possible(self) -> list[Callable[[], Ask]]:
-        always = [self._exchange, self._reply, self._question, self._odd, self._usage, self._envelope, self._again]
+        always = [self._exchange, self._reply, self._further_part, self._question, self._odd, self._usage]
+        always += [self._envelope, self._again, self._aside]
         often = [self._exchange] * 5
         waiting = [self._results, self._results, self._results, self._abandon, self._pause] if self._open else []
         late = [self._late] if self._given_up else []
@@ -68,35 +72,61 @@ class Worker:
 
     def _calls(self) -> list[Called]:
         made = []
-        for _ in range(self._random.choice((1, 1, 1, 2, 3))):
+        for index in range(self._random.choice((1, 1, 1, 2, 3))):
             self._made += 1
-            made.append(call(f"call_{self._made}", self._random.choice(("look", "run", "read")), at=self._made % 3))
+            number = index if self._repeats_ids else self._made
+            made.append(call(f"call_{number}", self._random.choice(("look", "run", "read")), at=self._made % 3))
         self._open += [x.id for x in made]
         return made
 
+    def _text(self, call_id: str) -> str:
+        return f"seen by {call_id}\n" + "nothing here\n" * self._random.randrange(40) + "error: it failed"
+
     def _result(self, call_id: str) -> c.MessageInput:
-        lines = self._random.randrange(40)
-        return self._form.result(call_id, f"seen by {call_id}\n" + "nothing here\n" * lines + "error: it failed")
+        return self._form.result(call_id, self._text(call_id))
+
+    def _reply_id(self) -> str:
+        self._replies += 1
+        return f"reply_{self._replies}"
 
     def _take(self) -> str:
         return self._open.pop(self._random.randrange(len(self._open)))
 
     def _exchange(self) -> Ask:
         claims: dict[str, Any] = {"usage": (self._random.randrange(3000), 20)} if self._random.random() < 0.7 else {}
-        reply = self._form.reply("Let me see.", *self._calls(), reply_id=f"reply_{self._made}", **claims)
+        if self._random.random() < 0.1:
+            claims["answers_iteration"] = self._random.randrange(1, 9)
+        reply = self._form.reply("Let me see.", *self._calls(), reply_id=self._reply_id(), **claims)
         results = [self._result(self._take()) for _ in range(self._random.choice((1, 1, len(self._open))))]
         return self._step(reply, *results)
 
     def _reply(self) -> Ask:
         return self._step(self._form.reply("Thinking.", *self._calls(), stage_id="planner"))
 
+    def _further_part(self) -> Ask:
+        """More of the reply that was the last to have an id, or of one that never began."""
+        calls = self._calls() if self._random.random() < 0.5 else []
+        return self._step(self._form.reply("And further.", *calls, reply_id=f"reply_{self._replies}"))
+
     def _results(self) -> Ask:
-        return self._step(self._result(self._take()))
+        """Results of waiting calls, in any order; where the format can, several in one message, or beside text."""
+        if isinstance(self._form, Chat) or self._random.random() < 0.4:
+            return self._step(self._result(self._take()))
+        ids = [self._take() for _ in range(self._random.randint(1, len(self._open)))]
+        beside = self._random.choice((None, "And be quick."))
+        flagged = beside is not None and self._random.random() < 0.3
+        return self._step(self._form.results(*((i, self._text(i)) for i in ids), beside=beside, request=flagged))
 
     def _question(self) -> Ask:
         source = self._random.choice((None, None, Source.INJECTED))
         flagged = source is None and self._random.random() < 0.3
         return self._step(self._form.user("What about this? " * 9, source=source, request=flagged))
+
+    def _aside(self) -> Ask:
+        """What the agent's own code puts in."""
+        if isinstance(self._form, Chat) and self._random.random() < 0.5:
+            return self._step(self._form.system("Be careful from here on."))
+        return self._step(self._form.user("Remember the plan.", source=Source.INJECTED))
 
     def _odd(self) -> Ask:
         """What a strict append refuses, or what is never sent as it is."""
