@@ -248,7 +248,8 @@ class Visit:
         changes.state = replace(
             state,
             calls=_remembered(state.calls, kept),
-            omissions=_still_told(state.omissions, kept, removed[-1].last),
+            # What came since the last window is told at least once, whatever left around it.
+            omissions=_still_told(state.omissions, kept, min(removed[-1].last, state.window_version)),
         )
         changes.removed, changes.span, changes.observations = removed, span, observations
 
@@ -493,15 +494,14 @@ def _remembered(calls: tuple[PendingCall, ...], kept: Sequence[Turn]) -> tuple[P
     return tuple(call for call in calls if call.key not in forgotten) if forgotten else calls
 
 
-def _still_told(omissions: tuple[Omission, ...], kept: Sequence[Turn], last_removed: int) -> tuple[Omission, ...]:
-    """What lies between the messages of a turn that stays is still told; it is why they stand as they do."""
+def _still_told(omissions: tuple[Omission, ...], kept: Sequence[Turn], until: int) -> tuple[Omission, ...]:
+    """Of what came up to a version, what lies between the messages of a turn that stays is still told; it is why
+    they stand as they do."""
     if not omissions:
         return omissions
     firsts = [turn.first for turn in kept]
     reach = list(accumulate((turn.last for turn in kept), max, initial=0))
-    return tuple(
-        o for o in omissions if o.version > last_removed or o.version <= reach[bisect_right(firsts, o.version)]
-    )
+    return tuple(o for o in omissions if o.version > until or o.version <= reach[bisect_right(firsts, o.version)])
 
 
 _NEVER_LEAVES = (RefusalReason.CURRENT_REQUEST, RefusalReason.SYSTEM_ENVELOPE)

@@ -427,6 +427,16 @@ def test_1_4_an_omission_is_listed_as_long_as_what_is_around_it_stays() -> None:
     assert omissions(sent.record.omissions) == []
 
 
+def test_1_4_an_omission_is_listed_though_what_came_after_it_left_at_once() -> None:
+    """No window ever held what was brought along with it; the record of the visit that drops that still tells."""
+    story = Story(sliding(1), chat.user(LONG))
+    story.step()
+    sent = story.step(chat.result("x"), chat.reply(LONG), chat.user("two"), imported=True)
+    assert sent.record.removed == ((2, 2), (4, 4))
+    assert omissions(sent.record.omissions) == [("orphan-result", 3)]
+    assert omissions(story.step(chat.reply(LONG), chat.user("four")).record.omissions) == []
+
+
 # 1.5
 
 
