@@ -157,8 +157,8 @@ def held_back(case: Case, standing: Standing, record: Record | None = None) -> l
     assert isinstance(policy, SlidingWindow | TokenBudget)
     recent = policy.keep_recent_turns
     pinned = standing.pinned(policy.pin_limit, recent, by_arguments=policy.pin_by == "tool-and-arguments")
-    given_up = standing.within(record.pins.stand_down) if record else []
-    return standing.reasons(recent, [i for i in pinned if i not in given_up])
+    given_up = record.pins.stand_down if record else ()
+    return standing.reasons(recent, [i for i in pinned if standing.turns[i].span not in given_up])
 
 
 def stays_raw(case: Case, standing: Standing) -> dict[int, Why | None]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from random import Random
 from typing import Any, cast
 from unittest.mock import patch
@@ -31,7 +31,10 @@ from turnledger.v1 import window_pb2
 
 KEY = f"default/{RUN}"
 LEDGER_STREAM = f"{KEY}/ledger"
+WINDOWS_STREAM = f"{KEY}/windows"
 TREATED = f"{KEY}/treated/"
+RUNS_REMEMBERED = 128
+"""As many as the properties share."""
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 FORMS: dict[str, Chat | Blocks] = {form.format: form for form in (chat, blocks)}
 
@@ -123,7 +126,7 @@ class Recording:
         return body.content
 
 
-@cache
+@lru_cache(RUNS_REMEMBERED)
 def recorded(case: Case) -> Recording:
     """Drives the run of a case, and writes down what happened."""
     with _open(case) as (ledger, worker, salts):
@@ -153,7 +156,7 @@ class Continued:
     replayed: tuple[ReplayAnswer, ...]
 
 
-@cache
+@lru_cache(RUNS_REMEMBERED)
 def continued(case: Case) -> Continued:
     """Drives the run of a case in processes that end at any point, for a client that holds what it got."""
     with _open(case) as (ledger, worker, _):

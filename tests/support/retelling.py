@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
-from support.recording import Case, Recorded, recorded
+from support.recording import RUNS_REMEMBERED, Case, Recorded, recorded
 from turnledger.domain import events as e
 from turnledger.domain.messages import Message
 from turnledger.domain.records import Refusal, Span
@@ -55,6 +55,11 @@ class Turn:
     def versions(self) -> list[int]:
         """Of its messages."""
         return [m.version for m in self.messages]
+
+    @property
+    def span(self) -> Span:
+        """First and last of these; those of another turn may lie between."""
+        return self.versions[0], self.versions[-1]
 
     @property
     def results(self) -> list[Message]:
@@ -163,7 +168,7 @@ def rows(turns: Sequence[Turn], reasons: Sequence[Why | None]) -> list[Refusal]:
     return told
 
 
-@cache
+@lru_cache(RUNS_REMEMBERED)
 def retold(case: Case) -> tuple[tuple[Standing, Recorded], ...]:
     """Each window of a run, in order, and the facts that it was built on."""
     recording, told, found = recorded(case), _Told(), []

@@ -71,13 +71,13 @@ class Worker:
         return lambda ledger: ledger.step(command)
 
     def _calls(self) -> list[Called]:
-        made = []
-        for index in range(self._random.choice((1, 1, 1, 2, 3))):
-            self._made += 1
-            number = index if self._repeats_ids else self._made
-            made.append(call(f"call_{number}", self._random.choice(("look", "run", "read")), at=self._made % 3))
-        self._open += [x.id for x in made]
-        return made
+        several = self._random.choice((1, 1, 1, 2, 3))
+        return [self._call(index if self._repeats_ids else self._made) for index in range(several)]
+
+    def _call(self, number: int, named: str = "call") -> Called:
+        self._made += 1
+        self._open.append(f"{named}_{number}")
+        return call(self._open[-1], self._random.choice(("look", "run", "read")), at=self._made % 3)
 
     def _text(self, call_id: str) -> str:
         return f"seen by {call_id}\n" + "nothing here\n" * self._random.randrange(40) + "error: it failed"
@@ -104,8 +104,8 @@ class Worker:
         return self._step(self._form.reply("Thinking.", *self._calls(), stage_id="planner"))
 
     def _further_part(self) -> Ask:
-        """More of the reply that was the last to have an id, or of one that never began."""
-        calls = self._calls() if self._random.random() < 0.5 else []
+        """More of the reply that was the last to have an id, or of one that never began. No reply uses an id twice."""
+        calls = [self._call(self._made, "further") for _ in range(self._random.randrange(3))]
         return self._step(self._form.reply("And further.", *calls, reply_id=f"reply_{self._replies}"))
 
     def _results(self) -> Ask:
@@ -132,7 +132,7 @@ class Worker:
         """What a strict append refuses, or what is never sent as it is."""
         empty: Body = {"role": "user", "content": None if isinstance(self._form, Chat) else []}
         orphan = self._form.result("no such call", "found")
-        choice = self._random.choice((said(empty), orphan, self._result(f"call_{self._made}")))
+        choice = self._random.choice((said(empty), orphan, self._result(f"call_{self._made - 1}")))
         return self._step(choice, imported=self._random.random() < 0.7)
 
     def _late(self) -> Ask:

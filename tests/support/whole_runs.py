@@ -17,7 +17,7 @@ CASES = st.builds(
     seed=st.integers(0, 9_999),
     format=st.sampled_from(sorted(FORMS)),
     policy=st.sampled_from(sorted(EVERY_POLICY)),
-    calls=st.integers(1, 60),
+    calls=st.integers(1, 80),
 )
 """A run that breaks a property is made shorter by its last calls."""
 _BOTH = settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
