@@ -14,6 +14,7 @@ from support.recording import Case, Recorded, recorded
 from support.retelling import Standing, Turn, first_span, retold, rows
 from support.whole_runs import of_many_runs, of_whole_runs
 from turnledger.domain.digests import ItemKind
+from turnledger.domain.errors import WindowInvalid
 from turnledger.domain.formats import FORMATS
 from turnledger.domain.jsonbytes import parse
 from turnledger.domain.policies import CompactResults, SlidingWindow, TokenBudget
@@ -42,6 +43,12 @@ def test_a_call_and_its_results_never_part(case: Case) -> None:
             if version in results or item.kind is ItemKind.CLOSING_RESULT:
                 assert turn_of.get(before) is turn_of[version]
         assert CHECKERS[case.format]([parse(item.body) for item in sent.items], has_tools=True) == []
+
+
+@of_whole_runs
+def test_no_window_is_left_invalid(case: Case) -> None:
+    """10: whatever the order in which calls, results and messages came, there is a window that its provider takes."""
+    assert WindowInvalid not in recorded(case).refused
 
 
 @of_whole_runs
@@ -239,6 +246,7 @@ def as_sent(case: Case, turn: Turn) -> Sequence[bytes]:
 
 PROPERTIES = (
     test_a_call_and_its_results_never_part,
+    test_no_window_is_left_invalid,
     test_the_request_never_leaves,
     test_nothing_outside_the_plan_leaves,
     test_no_pin_is_given_up_without_need,

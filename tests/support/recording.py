@@ -114,6 +114,8 @@ class Recording:
     case: Case
     windows: tuple[Recorded, ...]
     """Those that were new, in order."""
+    refused: tuple[type[Exception], ...]
+    """Why other calls had no answer, or no window."""
     facts: tuple[e.RunEvent, ...]
     """All of the ledger, with bodies."""
     replayed: tuple[ReplayAnswer, ...]
@@ -130,12 +132,14 @@ class Recording:
 def recorded(case: Case) -> Recording:
     """Drives the run of a case, and writes down what happened."""
     with _open(case) as (ledger, worker, salts):
-        windows = []
+        windows, refused = [], []
         before = _stored(ledger)
         for ask in worker.calls(case.calls):
             drawn = len(salts.drawn)
-            answer, _ = told(ledger, ask)
+            answer, error = told(ledger, ask)
             after = _stored(ledger)
+            if error is not None:
+                refused.append(error[0])
             if window := _new_window(answer):
                 assert window.whole is not None
                 drew = tuple(salts.drawn[drawn:])
@@ -144,7 +148,7 @@ def recorded(case: Case) -> Recording:
         queries = Queries(ledger)
         facts = tuple(fact for _, fact in queries.facts(RUN, 0, 0, bodies=True))
         replayed = tuple(queries.replay(RUN)) if windows else ()
-        return Recording(case, tuple(windows), facts, replayed)
+        return Recording(case, tuple(windows), tuple(refused), facts, replayed)
 
 
 @dataclass(frozen=True)
