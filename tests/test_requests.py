@@ -154,7 +154,7 @@ def _essence(said: tuple[Any, Any]) -> tuple[Any, ...]:
 def test_whatever_is_asked_can_be_asked_again(form: Chat | Blocks, policy: Body, seed: int) -> None:
     """The same answer or the same error, and nothing is written."""
     with open_ledger("memory:") as ledger:
-        worker, repeating = Worker(seed, form), Repeating(ledger, seed)
+        worker, repeating = Worker(Random(seed), form), Repeating(ledger, seed)
         repeating.open_run(worker.opening(policy))
         for ask in worker.calls(60):
             told(cast("Ledger", repeating), ask)

@@ -12,6 +12,7 @@ import pytest
 
 from support.recording import LEDGER_STREAM, TREATED, WINDOWS_STREAM, Case, Recording, continued, recorded
 from support.whole_runs import of_many_runs, of_whole_runs
+from turnledger.client.windows import Held, receive
 from turnledger.domain import compositions
 from turnledger.domain import events as e
 from turnledger.domain.run import project_run
@@ -62,10 +63,14 @@ def test_a_run_goes_on_in_any_process(case: Case) -> None:
 def test_a_difference_gives_the_whole(case: Case) -> None:
     """A client that applies the difference to the window that it holds has the window with every byte and salt."""
     run = continued(case)
-    for held, whole in zip(run.received, run.replayed, strict=True):
-        received = [(item.item_kind, item.id, item.body, item.salt) for item in held.window.items]
+    held: dict[int, Held] = {}
+    for difference, whole in zip(run.differences, run.replayed, strict=True):
+        message = difference.message
+        assert message.HasField("delta") == bool(difference.base)
+        window = held[message.iteration] = receive(message, held.get(difference.base))
+        received = [(item.item_kind, item.id, item.body, item.salt) for item in window.window.items]
         assert received == [(item.kind, item.id, item.body, item.salt) for item in whole.items]
-        assert held.window.digest == whole.answer.window.digest
+        assert window.window.digest == whole.answer.window.digest
 
 
 @of_whole_runs

@@ -18,7 +18,7 @@ from turnledger.domain.errors import WindowInvalid
 from turnledger.domain.formats import FORMATS
 from turnledger.domain.jsonbytes import parse
 from turnledger.domain.policies import CompactResults, SlidingWindow, TokenBudget
-from turnledger.domain.records import Record, Refusal, Size
+from turnledger.domain.records import Record, Refusal, Size, Span
 from turnledger.domain.words import NotEngaged
 from turnledger.domain.words import RefusalReason as Why
 from turnledger.ledger.tokenizers import tokenizer_named
@@ -66,20 +66,20 @@ def test_nothing_outside_the_plan_leaves(case: Case) -> None:
     for standing, sent in retold(case):
         for record in sent.window.records:
             if left := standing.within(record.removed):
-                assert left == first_span(held_back(case, standing, record))
+                assert left == first_span(held_back(case, standing, record.pins.stand_down))
                 assert standing.named(record.removed) == {v for i in left for v in standing.turns[i].versions}
 
 
 @of_whole_runs
 def test_no_pin_is_given_up_without_need(case: Case) -> None:
-    """3.6: only after two records that a pin kept from removing anything, and only where nothing could leave
-    with it."""
+    """3.6: only after two records that a pin kept from removing anything, only where nothing could leave with it,
+    and no more of them than that takes."""
     blocked = 0
     for standing, sent in retold(case):
         for record in sent.window.records:
             if record.pins.stand_down:
                 assert blocked >= 2
-                assert first_span(held_back(case, standing)) == []
+                assert first_span(held_back(case, standing, record.pins.stand_down[:-1])) == []
                 assert record.removed
             names_pin = any(refusal.reason is Why.LAST_TOOL_RESULT for refusal in record.refusals)
             blocked = blocked + 1 if names_pin and not record.removed else 0
@@ -158,13 +158,12 @@ def test_the_unchanged_prefix_is_the_longest(case: Case) -> None:
 # What the facts come to under a policy
 
 
-def held_back(case: Case, standing: Standing, record: Record | None = None) -> list[Why | None]:
-    """Why each turn refuses to leave; without the pins that the record says were given up."""
+def held_back(case: Case, standing: Standing, given_up: Sequence[Span]) -> list[Why | None]:
+    """Why each turn refuses to leave, without the pins that were given up."""
     policy = case.parsed_policy
     assert isinstance(policy, SlidingWindow | TokenBudget)
     recent = policy.keep_recent_turns
     pinned = standing.pinned(policy.pin_limit, recent, by_arguments=policy.pin_by == "tool-and-arguments")
-    given_up = record.pins.stand_down if record else ()
     return standing.reasons(recent, [i for i in pinned if standing.turns[i].span not in given_up])
 
 
@@ -195,7 +194,7 @@ def refusals(case: Case, standing: Standing, sent: Recorded, record: Record) -> 
         return rows(standing.turns, told)
     if record.outcome_reason in (NotEngaged.UNDER_THRESHOLD, NotEngaged.NOT_MEASURED):
         return []
-    reasons = held_back(case, standing, record)
+    reasons = held_back(case, standing, record.pins.stand_down)
     span, left = first_span(reasons), standing.within(record.removed)
     stays = [why or (Why.REPLACEMENT_NOT_SMALLER if i in span else Why.BEYOND_SPAN) for i, why in enumerate(reasons)]
     return rows(standing.turns, [None if i in left else why for i, why in enumerate(stays)])

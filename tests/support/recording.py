@@ -15,7 +15,6 @@ from unittest.mock import patch
 from support.messages import Blocks, Chat, blocks, chat
 from support.runs import EVERY_POLICY, RUN
 from support.varied import Worker, told
-from turnledger.client import windows as client
 from turnledger.domain import compositions
 from turnledger.domain import events as e
 from turnledger.domain.digests import ItemKind
@@ -152,11 +151,19 @@ def recorded(case: Case) -> Recording:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """A window that was new, as it came over the wire for a client that holds another."""
+
+    base: int
+    """Iteration of the window that is held; 0: none."""
+    message: window_pb2.Window
+
+
+@dataclass(frozen=True)
 class Continued:
     """The same run, whose process forgot everything now and then, and whose worker asked for differences only."""
 
-    received: tuple[client.Held, ...]
-    """Every window that was new, as the client made it from a difference to one that it held."""
+    differences: tuple[Difference, ...]
     replayed: tuple[ReplayAnswer, ...]
 
 
@@ -171,8 +178,8 @@ def continued(case: Case) -> Continued:
             answer, _ = told(cast("Ledger", asking), ask)
             if window := _new_window(answer):
                 asking.receive(window)
-        replayed = tuple(Queries(ledger).replay(RUN)) if asking.held else ()
-        return Continued(tuple(asking.held), replayed)
+        replayed = tuple(Queries(ledger).replay(RUN)) if asking.received else ()
+        return Continued(tuple(asking.received), replayed)
 
 
 class _AskingForDifferences:
@@ -181,8 +188,8 @@ class _AskingForDifferences:
     def __init__(self, ledger: Ledger, random: Random) -> None:
         self._ledger = ledger
         self.random = random
-        self.held: list[client.Held] = []
-        self._base: client.Held | None = None
+        self.received: list[Difference] = []
+        self._base: c.Base | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)
@@ -194,16 +201,14 @@ class _AskingForDifferences:
         return self._ledger.build_window(replace(command, base=self._choose_base()))
 
     def receive(self, answer: WindowAnswer) -> None:
-        """Takes the answer as it comes from the wire."""
         message = window_pb2.Window.FromString(wire_out.window(answer).SerializeToString())
-        assert message.HasField("delta") == bool(self.held)
-        self.held.append(client.receive(message, self._base))
+        self.received.append(Difference(self._base.iteration if self._base else 0, message))
 
     def _choose_base(self) -> c.Base | None:
-        if not self.held:
-            return None
-        self._base = self.held[-1] if self.random.random() < 0.7 else self.random.choice(self.held)
-        return c.Base(self._base.window.iteration, self._base.window.digest)
+        if self.received:
+            held = self.received[-1] if self.random.random() < 0.7 else self.random.choice(self.received)
+            self._base = c.Base(held.message.iteration, held.message.digest)
+        return self._base
 
 
 class _Salts:

@@ -166,7 +166,8 @@ class Worker:
         return lambda ledger: ledger.set_envelope(command)
 
     def _again(self) -> Ask:
-        return lambda ledger: ledger.build_window(c.BuildWindow(run_id=RUN))
+        command = c.BuildWindow(run_id=RUN, while_paused=self._random.random() < 0.5)
+        return lambda ledger: ledger.build_window(command)
 
 
 def told(ledger: Ledger, ask: Ask) -> tuple[Any, Any]:
