@@ -8,8 +8,6 @@ from dataclasses import replace
 from itertools import pairwise
 from unittest.mock import patch
 
-import pytest
-
 from support.recording import LEDGER_STREAM, TREATED, WINDOWS_STREAM, Case, Recording, continued, recorded
 from support.whole_runs import of_many_runs, of_whole_runs
 from turnledger.client.windows import Held, receive
@@ -52,7 +50,7 @@ def test_windows_follow_from_the_facts(case: Case) -> None:
 
 @of_whole_runs
 def test_a_run_goes_on_in_any_process(case: Case) -> None:
-    """Processes that end at any point hand out the windows, records and digests of one that never did."""
+    """4.8: processes that end at any point hand out the windows, records and digests of one that never did."""
     without_break, with_breaks = recorded(case).replayed, continued(case).replayed
     for one, other in zip(without_break, with_breaks, strict=True):
         assert other.items == one.items
@@ -61,7 +59,7 @@ def test_a_run_goes_on_in_any_process(case: Case) -> None:
 
 @of_whole_runs
 def test_a_difference_gives_the_whole(case: Case) -> None:
-    """A client that applies the difference to the window that it holds has the window with every byte and salt."""
+    """8.4: a client that applies the difference to the window that it holds has the window with every byte and salt."""
     run = continued(case)
     held: dict[int, Held] = {}
     for difference, whole in zip(run.differences, run.replayed, strict=True):
@@ -111,7 +109,6 @@ PROPERTIES = (
 )
 
 
-@pytest.mark.slow
 @of_many_runs
 def test_all_of_it_in_many_runs(case: Case) -> None:
     """Likewise, in runs that are others each time."""

@@ -7,8 +7,6 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-import pytest
-
 from support.provider_rules import CHECKERS
 from support.recording import Case, Recorded, recorded
 from support.retelling import Standing, Turn, first_span, retold, rows
@@ -257,7 +255,6 @@ PROPERTIES = (
 )
 
 
-@pytest.mark.slow
 @of_many_runs
 def test_all_of_it_in_many_runs(case: Case) -> None:
     """Likewise, in runs that are others each time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
@@ -30,4 +31,5 @@ def of_whole_runs(holds: Property) -> Property:
 
 def of_many_runs(holds: Property) -> Property:
     """Likewise, of many that are others each time."""
-    return settings(_BOTH, max_examples=1_500)(given(CASES)(holds))
+    many: Property = settings(_BOTH, max_examples=1_500)(given(CASES)(holds))
+    return pytest.mark.slow(pytest.mark.timeout(1800)(many))
